@@ -4,20 +4,22 @@ import { ValidEnvelope } from '../mesh/envelope.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { cursors as cursorTable } from '../store/common-tables.js';
 import type { Write } from '../store/store.js';
-import type { IncomingMail } from './incoming-mail.js';
+import type { Arrival, IncomingMail } from './incoming-mail.js';
 import type { MailItem, SentMessage } from './mail-wire.js';
 import type { Permits } from './permits.js';
 import type { Prepared } from './prepared.js';
-import { type Receipt, stepOf } from './receipt.js';
+import { type ReceiptStep, stepOf } from './receipt.js';
 import type { MailContext } from './receipts.js';
 import { baseOf, isLaterEpoch } from './store-epoch.js';
-import { receipts as receiptTable } from './tables.js';
+import { type ReceiptRow, receipts as receiptTable } from './tables.js';
 
 export interface ArrivalsComponents extends MailContext {
   incoming: IncomingMail;
   permits: Permits;
   /** Throws the reason why a message of that node is refused. */
   admit: (wire: ValidEnvelope, node: string) => StoredAdmission;
+  /** Reports an admitted message once it is on disk. */
+  onStored: (admission: StoredAdmission) => void;
   /** The last stored number of each other store, by `cursorOf`. */
   cursors: ReadonlyMap<string, number>;
   permitMs: number;
@@ -44,7 +46,14 @@ class Source {
   /** Was it logged that its mail waits? */
   stopped = false;
   /** Its refused messages, oldest first, with the number of the receipt update. */
-  refused: { readonly id: string; readonly update: number }[] = [];
+  refused: { readonly id: string; readonly update: number | null }[] = [];
+}
+
+/** Messages that are written in one transaction. */
+interface Batch {
+  readonly writes: Write[];
+  readonly accepted: { readonly admission: StoredAdmission; readonly arrival: Arrival }[];
+  readonly declined: { readonly row: ReceiptRow; readonly end: ReceiptStep }[];
 }
 
 /**
@@ -112,7 +121,7 @@ export class Arrivals {
     const reached = new Map<string, number>();
     const reused = new Map<string, string>();
     const known: string[] = [];
-    const prepared: Prepared[] = [];
+    const batch: Batch = { writes: [], accepted: [], declined: [] };
     const seen = await this.#seenBefore(node, items);
     for (const { store, before, messages } of items) {
       const name = cursorOf(node, store);
@@ -128,7 +137,7 @@ export class Arrivals {
         }
         if (this.#isFull(node, source, message)) break;
         if (message.number <= cursor) reused.set(name, store);
-        prepared.push(this.#prepare(node, source, message));
+        this.#add(batch, node, message);
         seen.add(id);
         cursor = Math.max(cursor, message.number);
       }
@@ -136,8 +145,8 @@ export class Arrivals {
     }
     const fresh = items.filter(({ store }) => !this.#cursors.has(cursorOf(node, store)));
     const stores = fresh.length === 0 ? [] : this.progress(node);
-    if (prepared.length > 0) {
-      const writes: Write[] = prepared.flatMap((one) => one.writes);
+    const { writes } = batch;
+    if (writes.length > 0) {
       for (const [name, value] of reached) writes.push(cursorTable.put({ name, value }));
       const surplus = stores.slice(0, Math.max(0, stores.length + fresh.length - MAX_STORES));
       const forgotten = surplus.map(([store]) => cursorOf(node, store));
@@ -145,10 +154,10 @@ export class Arrivals {
       const written = () => {
         for (const name of forgotten) this.#cursors.delete(name);
         for (const [name, value] of reached) this.#cursors.set(name, value);
-        for (const one of prepared) one.written();
+        this.#stored(batch, source);
       };
-      const failed = (error: unknown) => {
-        for (const one of prepared) one.failed?.(error);
+      const failed = () => {
+        for (const { arrival } of batch.accepted) incoming.discard(arrival);
       };
       await writer.write({ writes, written, failed });
     }
@@ -204,48 +213,45 @@ export class Arrivals {
     source.refused = source.refused.filter((refusal) => !ids.has(refusal));
   }
 
-  #prepare(node: string, source: Source, { envelope: wire, storedAt, expiresAt }: SentMessage): Prepared {
-    const { runtime, incoming, permits, admit, permitMs } = this.#components;
-    const stored = stepOf('stored', storedAt);
+  /** Adds the changes that accept or decline a message. */
+  #add({ writes, accepted, declined }: Batch, node: string, message: SentMessage): void {
+    const { runtime, clock, incoming, permits, admit, permitMs, receipts } = this.#components;
+    const { envelope: wire, storedAt, expiresAt } = message;
     const now = runtime.now();
-    if (expiresAt !== null && expiresAt < this.#components.clock.now()) {
-      const late = stepOf('expired', now, 'its time to live ran out on the way');
-      return this.#decline(wire.id, node, source, [stored, late]);
+    const decline = (end: ReceiptStep) => {
+      const receipt = [stepOf('stored', storedAt), end];
+      declined.push({ row: receipts.settle(wire.id, node, 'received', receipt, writes), end });
+    };
+    if (expiresAt !== null && expiresAt < clock.now()) {
+      decline(stepOf('expired', now, 'its time to live ran out on the way'));
+      return;
     }
-    let admitted: StoredAdmission;
+    let admission: StoredAdmission;
     try {
       incoming.assertShare(`${splitAddress(wire.sender).id}@${node}`);
-      admitted = admit(wire, node);
+      admission = admit(wire, node);
     } catch (error) {
-      const { code, message } = error as EclipticError;
-      return this.#decline(wire.id, node, source, [stored, stepOf('refused', now, `${code}: ${message}`)]);
+      const { code, message: reason } = error as EclipticError;
+      decline(stepOf('refused', now, `${code}: ${reason}`));
+      return;
     }
-    const { envelope, target, report } = admitted;
-    const { writes, written, failed } = incoming.prepare(envelope, node, storedAt, expiresAt);
+    const { envelope, target } = admission;
+    accepted.push({ admission, arrival: incoming.insert(envelope, node, storedAt, expiresAt, writes) });
     const until = Math.min(expiresAt ?? now + permitMs, now + permitMs);
-    const permit = permits.grant(envelope.correlationId, envelope.sender, target.address, until);
-    return {
-      writes: permit.length === 0 ? writes : [...writes, ...permit],
-      written: () => {
-        report();
-        written();
-      },
-      failed,
-    };
+    writes.push(...permits.grant(envelope.correlationId, envelope.sender, target.address, until));
   }
 
-  #decline(id: string, node: string, source: Source, receipt: Receipt): Prepared {
-    const { receipts } = this.#components;
-    const writes: Write[] = [];
-    const { write, written, number } = receipts.settle(id, node, 'received', receipt, writes);
-    return {
-      writes: [...writes, write],
-      written: () => {
-        source.refused.push({ id, update: number });
-        receipts.emit(id, receipt.slice(1));
-        written();
-      },
-    };
+  #stored({ accepted, declined }: Batch, source: Source): void {
+    const { incoming, receipts, onStored } = this.#components;
+    for (const { row, end } of declined) {
+      source.refused.push({ id: row.id, update: row.news });
+      receipts.emit(row.id, [end]);
+      receipts.settled(row);
+    }
+    for (const { admission, arrival } of accepted) {
+      onStored(admission);
+      incoming.arrived(arrival);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 import { envelopeText, unpackEnvelope } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
+import { weighJson } from '../mesh/json-value.js';
 import { wait } from '../runtime/async.js';
 import { backoffMs } from '../runtime/backoff.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -17,7 +18,7 @@ import {
 } from './receipt.js';
 import type { ReceiptOutbound } from './receipt-outbound.js';
 import { type MailContext, receiptOf } from './receipts.js';
-import { type InboxRow, inbox } from './tables.js';
+import { type InboxRow, inbox, type ReceiptRow } from './tables.js';
 
 /** Effects that an agent wants exactly once, in one transaction with the end of the message that caused them. */
 export interface Effects {
@@ -39,6 +40,22 @@ export interface MessageEnd {
   readonly reason?: string;
   readonly effects?: Effects;
   readonly answer?: ValidEnvelope | undefined;
+}
+
+type PlainEnd = { readonly message: InboxMessage; readonly end: MessageEnd };
+
+/** A message that was not in the inbox before. */
+export interface Arrival {
+  readonly row: InboxRow;
+  readonly envelope: ValidEnvelope;
+  readonly receipt: Receipt;
+}
+
+/** The last states of a message, and the row of its receipt. */
+interface SettledMessage {
+  readonly message: InboxMessage;
+  readonly steps: readonly ReceiptStep[];
+  readonly row: ReceiptRow;
 }
 
 /** A message of another node expires after this time at the latest, whatever its sender says. */
@@ -85,6 +102,8 @@ export class IncomingMail {
   /** Removed nodes: their messages up to this number have ended. */
   readonly #forgotten = new Map<string, number>();
   readonly #quota: MailQuota;
+  /** Ends of this turn, to be written together. */
+  readonly #ends: PlainEnd[] = [];
   #next: number;
 
   constructor(components: IncomingMailComponents, start: { next: number; waiting: Amount }) {
@@ -108,32 +127,36 @@ export class IncomingMail {
     return countEarlier(this.#components.store, inbox, this.#quota, ({ number }) => String(number));
   }
 
-  /** Prepares storing a message that has arrived. Throws `QUEUE_FULL`. */
-  prepare(envelope: ValidEnvelope, node: string, storedAt: number, until: number | null): Prepared {
-    const { id, sender, recipient } = envelope;
-    if (!this.#quota.hasRoom(sender)) throw tooMany(sender);
-    const { runtime, receipts, outbound, onArrival } = this.#components;
-    const now = runtime.now();
-    const expiresAt = node === '' ? until : Math.min(until ?? Number.POSITIVE_INFINITY, now + MAX_LIFE_MS);
-    const arrived = stepOf('arrived', now);
-    const receipt: Receipt = [stepOf('stored', storedAt), arrived];
-    const steps = writeSteps(receipt);
-    const meta = { id, number: this.#next++, node, recipient, expiresAt };
-    const row: InboxRow = { ...meta, envelope: envelopeText(envelope), steps };
-    const key = String(meta.number);
-    this.#quota.add(key, sender, row.envelope.length);
-    return {
-      writes: [inbox.insert(row)],
-      written: () => {
-        if (node === '') receipts.emit(id, receipt, recipient);
-        else {
-          receipts.emit(id, [arrived], recipient);
-          outbound.add(node, id, steps, 0);
-        }
-        onArrival(new InboxMessage(meta, envelope, receipt, false));
-      },
-      failed: () => this.#quota.remove(key),
-    };
+  /** Prepares storing a message of an agent of this node. Throws `QUEUE_FULL`. */
+  prepareLocal(envelope: ValidEnvelope, storedAt: number, expiresAt: number | null): Prepared {
+    const writes: Write[] = [];
+    const arrival = this.#insert(envelope, '', storedAt, expiresAt, writes);
+    return { writes, written: () => this.arrived(arrival), failed: () => this.discard(arrival) };
+  }
+
+  /**
+   * Adds the changes that store a message of another node to `writes`. `arrived` must be called once they are written,
+   * `discard` if that fails. Throws `QUEUE_FULL`.
+   */
+  insert(envelope: ValidEnvelope, node: string, storedAt: number, until: number | null, writes: Write[]): Arrival {
+    const latest = this.#components.runtime.now() + MAX_LIFE_MS;
+    return this.#insert(envelope, node, storedAt, Math.min(until ?? latest, latest), writes);
+  }
+
+  /** A message is on disk: reports that and hands it to its agent. */
+  arrived({ row, envelope, receipt }: Arrival): void {
+    const { receipts, outbound, onArrival } = this.#components;
+    const { id, node, recipient, steps } = row;
+    if (node === '') receipts.emit(id, receipt, recipient);
+    else {
+      receipts.emit(id, receipt.slice(1), recipient);
+      outbound.add(node, id, steps, 0);
+    }
+    onArrival(new InboxMessage(row, envelope, receipt, false));
+  }
+
+  discard({ row }: Arrival): void {
+    this.#quota.remove(String(row.number));
   }
 
   /** The ids of those of these messages that have arrived from that node before. */
@@ -212,26 +235,13 @@ export class IncomingMail {
   }
 
   /** As `end`, but retries until it succeeds or the node stops. */
-  endWithRetry(message: InboxMessage, end: MessageEnd, failures = 0): void {
+  endWithRetry(message: InboxMessage, end: MessageEnd): void {
     if (message.ending) return;
-    const { runtime, writer } = this.#components;
-    const prepared = this.#prepareOrDropAnswer(message, end);
-    if (!prepared) {
-      this.release(message);
-      return;
-    }
-    const failed = (error: unknown) => {
-      prepared.failed?.(error);
-      runtime.logger.error({ message: message.envelope.id, err: error }, 'mail: the end of a message was not stored');
-      void wait(runtime, backoffMs(failures, FIRST_RETRY_MS, LONGEST_RETRY_MS), this.#stopping.signal).then(() => {
-        if (this.#stopping.signal.aborted) return;
-        message.ending = false;
-        this.endWithRetry(message, end, failures + 1);
-      });
-    };
     message.ending = true;
     this.#inWork.set(message.number, message);
-    writer.add({ ...prepared, failed });
+    if (end.answer || end.effects) this.#endAlone(message, end);
+    // No end without an answer can be refused alone, so those of one turn share a transaction.
+    else if (this.#ends.push({ message, end }) === 1) queueMicrotask(() => this.#endPlain());
   }
 
   /** The sender's node reports that the time ran out. Noting its time makes both sides show the same if it does here too. */
@@ -280,6 +290,7 @@ export class IncomingMail {
   }
 
   stop(): void {
+    this.#endPlain();
     this.#stopping.abort();
   }
 
@@ -297,35 +308,91 @@ export class IncomingMail {
     this.endWithRetry(message, { state: 'expired', reason });
   }
 
-  #prepareEnd(message: InboxMessage, { state, reason, effects, answer }: MessageEnd): Prepared {
-    const { runtime, receipts } = this.#components;
-    const { number, node, envelope } = message;
-    const now = runtime.now();
-    const steps = [stepOf(state, now, reason)];
-    if (state !== 'undeliverable' && state !== 'expired') steps.unshift(stepOf('read', now));
+  #insert(envelope: ValidEnvelope, node: string, storedAt: number, expiresAt: number | null, writes: Write[]): Arrival {
+    const { id, sender, recipient } = envelope;
+    if (!this.#quota.hasRoom(sender)) throw tooMany(sender);
+    const receipt: Receipt = [stepOf('stored', storedAt), stepOf('arrived', this.#components.runtime.now())];
+    const text = envelopeText(envelope);
+    const number = this.#next++;
+    const row = { id, number, node, recipient, envelope: text, steps: writeSteps(receipt), expiresAt };
+    writes.push(inbox.insert(row));
+    this.#quota.add(String(number), sender, text.length);
+    return { row, envelope, receipt };
+  }
+
+  #endPlain(): void {
+    if (this.#ends.length > 0) this.#endTogether(this.#ends.splice(0));
+  }
+
+  #endTogether(ends: readonly PlainEnd[], failures = 0): void {
+    const writes: Write[] = [inbox.delete({ number: ends.map(({ message }) => message.number) })];
+    const settled = ends.map(({ message, end }) => this.#settle(message, end, writes));
+    const written = () => {
+      for (const one of settled) this.#ended(one);
+    };
+    const failed = (error: unknown) => this.#retry(error, failures, () => this.#endTogether(ends, failures + 1));
+    this.#components.writer.add({ writes, written, failed });
+  }
+
+  #endAlone(message: InboxMessage, end: MessageEnd, failures = 0): void {
+    const prepared = this.#prepareOrDropAnswer(message, end);
+    if (!prepared) {
+      message.ending = false;
+      this.release(message);
+      return;
+    }
+    const failed = (error: unknown) => {
+      prepared.failed?.(error);
+      this.#retry(error, failures, () => this.#endAlone(message, end, failures + 1));
+    };
+    this.#components.writer.add({ ...prepared, failed });
+  }
+
+  #retry(error: unknown, failures: number, again: () => void): void {
+    const { runtime } = this.#components;
+    const { signal } = this.#stopping;
+    runtime.logger.error({ err: error }, 'mail: the end of a message was not stored');
+    void wait(runtime, backoffMs(failures, FIRST_RETRY_MS, LONGEST_RETRY_MS), signal).then(() => {
+      if (!signal.aborted) again();
+    });
+  }
+
+  /** Adds the changes that settle the receipt of a message to `writes`. */
+  #settle(message: InboxMessage, { state, reason }: MessageEnd, writes: Write[]): SettledMessage {
+    const { node, envelope } = message;
+    const now = this.#components.runtime.now();
+    const last = stepOf(state, now, reason);
+    const steps = state === 'undeliverable' || state === 'expired' ? [last] : [stepOf('read', now), last];
     const receipt = addSteps(message.receipt, steps);
+    const side = node === '' ? 'local' : 'received';
+    return { message, steps, row: this.#components.receipts.settle(envelope.id, node, side, receipt, writes) };
+  }
+
+  #ended({ message, steps, row }: SettledMessage): void {
+    const { receipts } = this.#components;
+    message.ended = true;
+    this.#inWork.delete(message.number);
+    this.#quota.remove(String(message.number));
+    receipts.emit(message.envelope.id, steps, message.envelope.recipient);
+    receipts.settled(row);
+  }
+
+  #prepareEnd(message: InboxMessage, end: MessageEnd): Prepared {
+    const { effects, answer } = end;
     const also = together(
-      [inbox.delete({ number })],
+      [inbox.delete({ number: message.number })],
       [
-        ...(effects ? [() => this.#components.effects(envelope.recipient, effects)] : []),
+        ...(effects ? [() => this.#components.effects(message.envelope.recipient, effects)] : []),
         ...(answer ? [() => this.#components.answer(answer)] : []),
       ],
     );
     const writes: Write[] = [...also.writes];
-    const change = receipts.settle(envelope.id, node, node === '' ? 'local' : 'received', receipt, writes);
-    writes.push(change.write);
-    return {
-      writes,
-      written: () => {
-        message.ended = true;
-        this.#inWork.delete(number);
-        this.#quota.remove(String(number));
-        receipts.emit(envelope.id, steps, envelope.recipient);
-        change.written();
-        also.written();
-      },
-      failed: also.failed,
+    const settled = this.#settle(message, end, writes);
+    const written = () => {
+      this.#ended(settled);
+      also.written();
     };
+    return { writes, written, failed: also.failed };
   }
 
   /**
@@ -351,4 +418,14 @@ function messageOf(row: InboxRow, seen = true): InboxMessage {
 
 function tooMany(sender: string): EclipticError {
   return new EclipticError('QUEUE_FULL', `too many durable messages of ${sender} wait in the inboxes of this node`);
+}
+
+/** A value of `Effects.keep` as it is stored. */
+export function keptText(key: string, value: unknown): string {
+  const weight = weighJson(value);
+  if (typeof weight === 'number') return JSON.stringify(value);
+  throw new EclipticError(
+    weight.tooLarge ? 'PAYLOAD_TOO_LARGE' : 'INVALID_ENVELOPE',
+    `the value to keep as "${key}" ${weight.path} ${weight.problem}`,
+  );
 }

@@ -1,5 +1,4 @@
 import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
-import { weighJson } from '../mesh/json-value.js';
 import { type A2AObservability, callbackReport } from '../mesh/observability.js';
 import type { Party } from '../mesh/policy.js';
 import type { Postbox } from '../mesh/ports.js';
@@ -16,7 +15,7 @@ import { cursors as cursorTable } from '../store/common-tables.js';
 import type { Store, Write } from '../store/store.js';
 import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
 import { InboxCursor, InboxDelivery, type MailHandler } from './inbox-delivery.js';
-import { type Effects, type InboxMessage, IncomingMail } from './incoming-mail.js';
+import { type Effects, type InboxMessage, IncomingMail, keptText } from './incoming-mail.js';
 import { CLOCK_CURSOR, loadState, type MailState } from './mail-state.js';
 import { type Progress, readAcknowledgement, readMail, readProgress, readReceiptUpdates } from './mail-wire.js';
 import { OutgoingMail, type OutgoingMailComponents } from './outgoing-mail.js';
@@ -130,7 +129,8 @@ export class Mail implements Postbox, PeerProtocol {
     const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.durable.admitReceived(wire, node);
     const onReused: ArrivalsComponents['onReused'] = (node, name, upTo) => this.#onReused(node, name, upTo);
     const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#restorations.reportPeer(node);
-    const policy = { permits, permitMs: DEFAULT_TTL_MS, admit };
+    const onStored: ArrivalsComponents['onStored'] = (admission) => this.#router!.durable.stored(admission);
+    const policy = { permits, permitMs: DEFAULT_TTL_MS, admit, onStored };
     this.#arrivals = new Arrivals({ ...context, ...policy, incoming, cursors, onReused, onNewEpoch });
     const acknowledge = (node: string, last: number) => this.#trySay(node, [ITEM.receiptsStored, last]);
     this.#inbound = new ReceiptInbound({ ...context, outgoing, incoming, acknowledge });
@@ -209,9 +209,13 @@ export class Mail implements Postbox, PeerProtocol {
     return this.#state.book.complete(prefix);
   }
 
-  async keep(envelope: ValidEnvelope, target: Party): Promise<void> {
-    if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
-    return this.#context.writer.write(this.#prepare(envelope, target));
+  keep(envelope: ValidEnvelope, target: Party): Promise<void> {
+    try {
+      if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
+      return this.#context.writer.write(this.#prepare(envelope, target));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   // For agents
@@ -349,7 +353,7 @@ export class Mail implements Postbox, PeerProtocol {
     const { node } = target;
     const { writes, written, failed } =
       node === undefined
-        ? this.#incoming.prepare(envelope, '', now, expiresAt)
+        ? this.#incoming.prepareLocal(envelope, now, expiresAt)
         : this.#outgoing.prepare(envelope, node, expiresAt);
     const extra = this.#state.permits.grant(correlationId, sender, target.address, expiresAt);
     if (metadata?.readWithinMs !== undefined) extra.push(this.#deadlines.set(id, sender, metadata.readWithinMs));
@@ -359,7 +363,7 @@ export class Mail implements Postbox, PeerProtocol {
   #prepareEffects(agent: string, { keep = {}, send = [] }: Effects): Prepared {
     const state = Object.entries(keep).map(([key, value]): Write => {
       if (value === undefined) return agentState.delete({ agent, key });
-      return agentState.put({ agent, key, value: toJson(key, value) });
+      return agentState.put({ agent, key, value: keptText(key, value) });
     });
     const sends = send.map(({ to: recipient, payload, thread: correlationId }) => () => {
       const about = { sender: agent, recipient, type: 'notification', correlationId } as const;
@@ -369,12 +373,13 @@ export class Mail implements Postbox, PeerProtocol {
   }
 
   #prepareSend(made: ValidEnvelope): Prepared {
-    const { envelope, target, report } = this.#router!.durable.admitSent(made);
-    const prepared = this.#prepare(envelope, target);
+    const { durable } = this.#router!;
+    const admission = durable.admitSent(made);
+    const prepared = this.#prepare(admission.envelope, admission.target);
     return {
       ...prepared,
       written: () => {
-        report();
+        durable.stored(admission);
         prepared.written();
       },
     };
@@ -436,13 +441,4 @@ export class Mail implements Postbox, PeerProtocol {
   #logFailure(error: unknown): void {
     this.#components.runtime.logger.error({ err: error }, 'mail: upkeep failed');
   }
-}
-
-function toJson(key: string, value: unknown): string {
-  const weight = weighJson(value);
-  if (typeof weight === 'number') return JSON.stringify(value);
-  throw new EclipticError(
-    weight.tooLarge ? 'PAYLOAD_TOO_LARGE' : 'INVALID_ENVELOPE',
-    `the value to keep as "${key}" ${weight.path} ${weight.problem}`,
-  );
 }

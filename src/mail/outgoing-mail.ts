@@ -242,15 +242,14 @@ export class OutgoingMail {
   async #finish(node: string, rows: readonly OutboxRow[], end: ReceiptStep): Promise<void> {
     const { receipts, writer } = this.#components;
     const writes: Write[] = [outbox.delete({ number: rows.map(({ number }) => number) })];
-    const changes = rows.map((row) => {
+    const settled = rows.map((row) => {
       return receipts.settle(row.id, node, 'sent', stepReceipt(storedReceipt(row), end), writes);
     });
-    writes.push(...changes.map(({ write }) => write));
     const written = () => {
       const ids = rows.map(({ id }) => id);
       this.removed(node, ids);
       for (const id of ids) receipts.emit(id, [end]);
-      for (const change of changes) change.written();
+      for (const row of settled) receipts.settled(row);
     };
     await writer.write({ writes, written });
   }

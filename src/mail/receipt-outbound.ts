@@ -14,24 +14,34 @@ export interface ReceiptOutboundComponents {
   acknowledged: ReadonlyMap<string, number>;
 }
 
-/** How long an update waits for more, so that the states of one message travel, and are stored there, together. */
-const DELAY_MS = 20;
-/** This many updates do not wait. */
-const ENOUGH = 250;
+/** How long a final update waits for more. */
+const FINAL_DELAY_MS = 20;
+/** This many final updates do not wait. */
+const ENOUGH_FINAL = 250;
+/**
+ * The update of an unfinished message waits between one and two of these periods. Most messages end meanwhile, even on a
+ * busy node; then all of their states travel, and are stored there, at once.
+ */
+const UNFINISHED_PERIOD_MS = 50;
 const PAGE = 500;
 
-/** The states of one message as text. Number 0 marks an update that is repeated on request only. */
+/** The states of one message, as they are stored. Number 0 marks an update that is repeated on request only. */
 interface ReceiptUpdate {
   readonly id: string;
-  readonly text: string;
+  readonly steps: string;
   readonly number: number;
 }
 
 class PeerFeed {
-  readonly queue = new Map<string, ReceiptUpdate>();
+  /** Updates of finished messages, in the order of their numbers. */
+  #finals: ReceiptUpdate[] = [];
+  /** Updates of unfinished messages by id, those of the present period and of the one before. */
+  #unfinished = new Map<string, ReceiptUpdate>();
+  #earlier = new Map<string, ReceiptUpdate>();
+  #finalTimer: Timer | undefined;
+  #unfinishedTimer: Timer | undefined;
   readonly backoff: ResendBackoff;
   readonly catchUp: CatchUp<ReceiptUpdate>;
-  timer: Timer | undefined;
   /** The last update that this feed has sent, and the highest that was sent in the conversation. */
   sent = 0;
   highest: number;
@@ -55,9 +65,9 @@ class PeerFeed {
       read: async (above) => {
         const query = { where: { node }, above: { news: above }, orderBy: 'news', limit: PAGE } as const;
         const rows = await store.read(receipts, query);
-        return rows.map(({ id, steps, news }) => updateOf(id, steps, news!));
+        return rows.map(({ id, steps, news }) => ({ id, steps, number: news! }));
       },
-      take: (update) => this.enqueue(update),
+      take: (update) => this.#addFinal(update),
       onFailure: (error) => runtime.logger.error({ node, err: error }, 'mail: receipts cannot be read'),
     });
     this.catchUp.resume();
@@ -68,35 +78,56 @@ class PeerFeed {
   }
 
   add(update: ReceiptUpdate): void {
-    if (update.number === 0) this.enqueue(update);
+    if (update.number === 0) this.#addUnfinished(update);
     else if (!this.catchUp.offer(update)) this.catchUp.resume();
-  }
-
-  enqueue(update: ReceiptUpdate): void {
-    // A numbered update is final, so an unnumbered one adds nothing to it.
-    if (update.number === 0 && (this.queue.get(update.id)?.number ?? 0) > 0) return;
-    // Numbers are sent in order: an entry that is replaced goes to the end.
-    this.queue.delete(update.id);
-    this.queue.set(update.id, update);
-    if (this.queue.size >= ENOUGH) this.#flush();
-    else this.timer ??= this.#components.runtime.setTimer(() => this.#flush(), DELAY_MS);
   }
 
   close(): void {
     this.closed = true;
-    this.timer?.cancel();
+    this.#finalTimer?.cancel();
+    this.#unfinishedTimer?.cancel();
     this.catchUp.close();
   }
 
-  #flush(): void {
-    this.timer?.cancel();
-    this.timer = undefined;
+  #addFinal(update: ReceiptUpdate): void {
+    // It has all states of its message.
+    if (!this.#unfinished.delete(update.id)) this.#earlier.delete(update.id);
+    this.#finals.push(update);
+    if (this.#finals.length >= ENOUGH_FINAL) this.#sendFinals();
+    else this.#finalTimer ??= this.#components.runtime.setTimer(() => this.#sendFinals(), FINAL_DELAY_MS);
+  }
+
+  #addUnfinished(update: ReceiptUpdate): void {
+    // A later update of a message waits no longer than the first would have.
+    const waiting = this.#earlier.has(update.id) ? this.#earlier : this.#unfinished;
+    waiting.set(update.id, update);
+    this.#unfinishedTimer ??= this.#nextPeriod();
+  }
+
+  #sendFinals(): void {
+    this.#finalTimer?.cancel();
+    this.#finalTimer = undefined;
+    const updates = this.#finals;
+    this.#finals = [];
+    this.#send(updates);
+  }
+
+  #nextPeriod(): Timer {
+    return this.#components.runtime.setTimer(() => {
+      const due = this.#earlier;
+      this.#earlier = this.#unfinished;
+      this.#unfinished = new Map();
+      this.#unfinishedTimer = this.#earlier.size > 0 ? this.#nextPeriod() : undefined;
+      this.#send([...due.values()]);
+    }, UNFINISHED_PERIOD_MS);
+  }
+
+  #send(updates: readonly ReceiptUpdate[]): void {
     if (this.closed || this.stalled) return;
-    const updates = [...this.queue.values()];
-    this.queue.clear();
     const { say, runtime } = this.#components;
+    const texts = updates.map(({ id, steps }) => `[${JSON.stringify(id)},${steps}]`);
     try {
-      for (const { list, from, to } of packed(updates.map(({ text }) => text))) {
+      for (const { list, from, to } of packed(texts)) {
         const last = updates.slice(from, to).reduce((highest, { number }) => Math.max(highest, number), 0);
         say(this.#node, `["${ITEM.receipts}",${this.sent},${last},${list}]`);
         this.sent = Math.max(this.sent, last);
@@ -143,7 +174,7 @@ export class ReceiptOutbound {
   }
 
   add(node: string, id: string, steps: string, number: number): void {
-    this.#feeds.get(node)?.add(updateOf(id, steps, number));
+    this.#feeds.get(node)?.add({ id, steps, number });
   }
 
   /** That node has stored every update up to this number. */
@@ -176,10 +207,6 @@ export class ReceiptOutbound {
       this.#feeds.set(node, new PeerFeed(node, this.#components, feed.acknowledged, feed));
     }
   }
-}
-
-function updateOf(id: string, steps: string, number: number): ReceiptUpdate {
-  return { id, text: `[${JSON.stringify(id)},${steps}]`, number };
 }
 
 export function ackCursor(node: string): string {

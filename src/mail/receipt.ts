@@ -75,10 +75,12 @@ export function stepOf(state: ReceiptState, at: number, reason: string | null = 
 }
 
 export function writeSteps(receipt: Receipt): string {
-  const parts = receipt.map(({ state, at, reason }) => {
-    return reason === null ? `["${state}",${at},null]` : `["${state}",${at},${JSON.stringify(reason)}]`;
-  });
-  return `[${parts.join(',')}]`;
+  let text = '';
+  for (const { state, at, reason } of receipt) {
+    const before = text === '' ? '[' : `${text},`;
+    text = `${before}["${state}",${at},${reason === null ? null : JSON.stringify(reason)}]`;
+  }
+  return text === '' ? '[]' : `${text}]`;
 }
 
 /** The inverse of `writeSteps`; undefined for any other value. */

@@ -63,14 +63,6 @@ export interface ReceiptLimits {
   readonly maxRows?: number;
 }
 
-/** A change of one receipt, and the callback that reports it once it is written. */
-export interface ReceiptChange {
-  readonly write: Write;
-  readonly written: () => void;
-  /** The number of the receipt update; 0 for a message that stays on this node. */
-  readonly number: number;
-}
-
 /** Told once, also across restarts, of a message that was not read in time. */
 export type UnreadHandler = (notice: { messageId: string; state: string; reason: string }) => void;
 
@@ -94,19 +86,25 @@ export class Receipts {
     this.#components = components;
   }
 
-  /** Settles a message. The node at the other end is sent an update until it acknowledges it. */
-  settle(id: string, node: string, side: Side, receipt: Receipt, extra: Write[]): ReceiptChange {
-    const number = side === 'local' ? 0 : this.#components.numbers.take(extra);
-    const steps = writeSteps(receipt);
-    const write = this.#put(id, node, side, steps, number || null);
-    return { write, number, written: () => number > 0 && this.#components.outbound.add(node, id, steps, number) };
+  /** Adds the changes that settle a message to `writes`. Once they are written, `settled` must be called with the row. */
+  settle(id: string, node: string, side: Side, receipt: Receipt, writes: Write[]): ReceiptRow {
+    const news = side === 'local' ? null : this.#components.numbers.take(writes);
+    return this.update(id, node, side, receipt, news, writes);
   }
 
-  updated(id: string, node: string, side: Side, receipt: Receipt, news: number | null): Write {
-    return this.#put(id, node, side, writeSteps(receipt), news);
+  /** Sends the update of a settled message to the node at the other end, until that acknowledges it. */
+  settled({ id, node, steps, news }: ReceiptRow): void {
+    if (news !== null) this.#components.outbound.add(node, id, steps, news);
   }
 
-  isAcknowledged(node: string, number: number): boolean {
+  /** Adds the change of a receipt whose number stays the same to `writes`. */
+  update(id: string, node: string, side: Side, receipt: Receipt, news: number | null, writes: Write[]): ReceiptRow {
+    const row = { id, node, side, steps: writeSteps(receipt), at: this.#components.runtime.now(), news };
+    writes.push(receiptTable.put(row));
+    return row;
+  }
+
+  isAcknowledged(node: string, number: number | null): boolean {
     return this.#components.outbound.isAcknowledged(node, number);
   }
 
@@ -205,10 +203,6 @@ export class Receipts {
       if (rows.length === 0) return;
       await store.write(rows.map((row) => receiptTable.put({ ...row, news: null })));
     }
-  }
-
-  #put(id: string, node: string, side: Side, steps: string, news: number | null): Write {
-    return receiptTable.put({ id, node, side, steps, at: this.#components.runtime.now(), news });
   }
 }
 

@@ -24,12 +24,9 @@ export function packEnvelope(envelope: ValidEnvelope): string {
   return `${always},${correlationId === undefined ? null : quote(correlationId)},${JSON.stringify(metadata)}`;
 }
 
-let packed: { readonly envelope: ValidEnvelope; readonly text: string } | undefined;
-
-/** A packed envelope as JSON. The latest is cached, because it is often stored in several places at once. */
+/** A packed envelope as JSON. */
 export function envelopeText(envelope: ValidEnvelope): string {
-  if (packed?.envelope !== envelope) packed = { envelope, text: `[${packEnvelope(envelope)}]` };
-  return packed.text;
+  return `[${packEnvelope(envelope)}]`;
 }
 
 const PLAIN = /^[\w@-]*$/;

@@ -26,8 +26,9 @@ export interface DurableRoutingComponents {
 /** A durable message that may be stored, with the addresses of its ends as this node writes them. */
 export interface StoredAdmission {
   readonly envelope: ValidEnvelope;
+  readonly source: Party;
   readonly target: Party;
-  readonly report: () => void;
+  readonly started: number;
 }
 
 /** Routes durable messages into the postbox. Their recipients, and senders on other nodes, may be absent. */
@@ -73,7 +74,7 @@ export class DurableRouting {
     const envelope = made.readdress(made.sender, target.address);
     const failure = this.#enter(envelope, source, target, 'sent');
     if (failure) throw new EclipticError(failure.code, failure.reason);
-    return { envelope, target, report: () => void reporter.routed(envelope, source, target, started) };
+    return { envelope, source, target, started };
   }
 
   /** Admits a durable message from another node. Throws if it is refused. An absent sender is judged as last known. */
@@ -93,12 +94,14 @@ export class DurableRouting {
         : !target
           ? { code: 'AGENT_NOT_FOUND', reason: `this node has never had an agent "${id}"` }
           : (checks.contradiction(wire, source) ?? this.#enter(envelope, source, target, 'received'));
-    if (!failure) {
-      const report = () => void reporter.routed(envelope, source!, target!, started);
-      return { envelope, target: target!, report };
-    }
+    if (!failure) return { envelope, source: source!, target: target!, started };
     reporter.refused(envelope, id, failure, started);
     throw new EclipticError(failure.code, failure.reason);
+  }
+
+  /** Reports an admitted message, once it is stored. */
+  stored({ envelope, source, target, started }: StoredAdmission): void {
+    this.#components.reporter.routed(envelope, source, target, started);
   }
 
   #target(envelope: ValidEnvelope, source: RegistryEntry, postbox: Postbox): Party | EclipticError {

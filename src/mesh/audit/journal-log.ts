@@ -8,7 +8,7 @@ import { envelopeText, unpackEnvelope } from '../codec.js';
 import type { ValidEnvelope } from '../envelope.js';
 import type { Party, Policy } from '../policy.js';
 import type { Journal, JournalEntry } from '../ports.js';
-import { AgentTierSchema } from '../schemas.js';
+import { AgentTierSchema, SCHEMA_VERSION } from '../schemas.js';
 import { RecordWriter } from './record-writer.js';
 import { type JournalRow, journal } from './tables.js';
 
@@ -61,6 +61,7 @@ export interface JournalSearch {
 }
 
 const PAGE = 1_000;
+const SEARCHED = ['envelope', 'code', 'envelopeId', 'thread', 'sender', 'recipient', 'type'] as const;
 /** How far a clock may have been set back without hiding rows from a search by time. */
 const CLOCK_CHANGE_MS = 3_600_000;
 
@@ -94,8 +95,7 @@ export class JournalLog implements Journal {
       recipient: target.address,
       type,
       code,
-      // The payload of a durable message is stored once, in the outbox or inbox.
-      envelope: envelopeText(envelope.metadata?.durable ? envelope.withoutPayload() : envelope),
+      envelope: journalText(entry),
       decision: this.#question(entry),
     });
   }
@@ -120,9 +120,9 @@ export class JournalLog implements Journal {
     await this.#writer.flush();
     const seq = (await this.#firstSince(since)) - 1;
     const bounds = { above: { at: since - 1, seq }, ...(before !== undefined && { below: { seq: before } }) };
-    const containing = { text: text ?? '', in: ['envelope', 'code', 'envelopeId', 'thread'] } as const;
+    const containing = { text: text ?? '', in: SEARCHED } as const;
     const base = { ...bounds, ...(text && { containing }), orderBy: 'seq', descending: true, limit } as const;
-    const ask = (where: Query<JournalRow>['where']) => this.#store.read(journal, { ...base, where });
+    const ask = (where: Query<JournalRow>['where']) => this.#read({ ...base, where });
     const byThread = thread === undefined ? {} : { thread };
     if (agent === undefined) return (await ask(byThread)).reverse();
     const found = [...(await ask({ ...byThread, sender: agent })), ...(await ask({ ...byThread, recipient: agent }))];
@@ -151,7 +151,7 @@ export class JournalLog implements Journal {
     const found = new Map<string, ValidEnvelope>();
     for (let seq = 0; ; ) {
       const where = { thread: wellFormed(thread) };
-      const page = await this.#store.read(journal, { where, above: { seq }, orderBy: 'seq', limit: PAGE });
+      const page = await this.#read({ where, above: { seq }, orderBy: 'seq', limit: PAGE });
       for (const { code, envelope } of page) {
         if (code !== null) continue;
         const message = unpackEnvelope(JSON.parse(envelope));
@@ -165,7 +165,7 @@ export class JournalLog implements Journal {
   async *export(): AsyncGenerator<JournalRow> {
     await this.#writer.flush();
     for (let seq = 0; ; ) {
-      const page = await this.#store.read(journal, { above: { seq }, orderBy: 'seq', limit: PAGE });
+      const page = await this.#read({ above: { seq }, orderBy: 'seq', limit: PAGE });
       yield* page;
       if (page.length < PAGE) return;
       seq = page.at(-1)!.seq;
@@ -175,15 +175,15 @@ export class JournalLog implements Journal {
   /** The decisions about one message, or in one thread. */
   async about(id: string): Promise<JournalRow[]> {
     await this.#writer.flush();
-    const byMessage = await this.#store.read(journal, { where: { envelopeId: id }, orderBy: 'seq' });
+    const byMessage = await this.#read({ where: { envelopeId: id }, orderBy: 'seq' });
     if (byMessage.length > 0) return byMessage;
-    return this.#store.read(journal, { where: { thread: id }, orderBy: 'seq' });
+    return this.#read({ where: { thread: id }, orderBy: 'seq' });
   }
 
   /** Decisions in the threads whose ids begin with a prefix and are longer. */
   async beginningWith(prefix: string, limit: number): Promise<JournalRow[]> {
     await this.#writer.flush();
-    return this.#store.read(journal, { ...beginningWith('thread', prefix), orderBy: 'seq', limit });
+    return this.#read({ ...beginningWith('thread', prefix), orderBy: 'seq', limit });
   }
 
   /** Ids of messages and threads that begin with a prefix, each with the thread that it belongs to. */
@@ -206,6 +206,31 @@ export class JournalLog implements Journal {
   async close(): Promise<void> {
     await this.#writer.flush();
   }
+
+  /** Rows with whole envelopes. */
+  async #read(query: Query<JournalRow>): Promise<JournalRow[]> {
+    return (await this.#store.read(journal, query)).map(withWholeEnvelope);
+  }
+}
+
+/** The payload of a durable message is stored once, in the outbox or inbox; the row has most of its other fields. */
+function journalText({ envelope, target }: JournalEntry): string {
+  const { timestamp, recipient, metadata } = envelope;
+  if (!metadata?.durable) return envelopeText(envelope);
+  if (recipient !== target.address) return envelopeText(envelope.withoutPayload());
+  // An object, where a whole envelope is a list.
+  return `{"timestamp":${timestamp},"metadata":${JSON.stringify(metadata)}}`;
+}
+
+/** The fields of a durable message that its row does not have. */
+const RestSchema = z.object({ timestamp: z.number(), metadata: z.unknown() });
+
+function withWholeEnvelope(row: JournalRow): JournalRow {
+  if (!row.envelope.startsWith('{')) return row;
+  const { envelopeId: id, thread, sender, recipient, type } = row;
+  const { timestamp, metadata } = RestSchema.parse(JSON.parse(row.envelope));
+  const whole = unpackEnvelope([SCHEMA_VERSION, id, sender, recipient, type, timestamp, null, thread, metadata]);
+  return { ...row, envelope: envelopeText(whole) };
 }
 
 /** Asks policy the recorded questions again, and returns the decisions that differ. */

@@ -368,6 +368,22 @@ describe('the journal', () => {
     }
   });
 
+  it('shows the whole envelope of a durable message but for its payload, which it does not store', async () => {
+    const options = { durable: true, ttlMs: 60_000, type: 'request', thread: 'kept' } as const;
+    await settled(node.agentById('sun').send('io', 'the body', options));
+    const { journal } = node.records!;
+    const [row] = await journal.search({ thread: 'kept' });
+    const { envelopeId, at } = row!;
+    const metadata = { ttlMs: 60_000, durable: true };
+    expect(JSON.parse(row!.envelope)).toEqual([1, envelopeId, 'sun', 'io', 'request', at, null, 'kept', metadata]);
+    for (const text of ['sun', 'io request', 'ttlMs', envelopeId]) {
+      expect((await journal.search({ text })).map(({ seq }) => seq)).toContain(row!.seq);
+    }
+    expect(await journal.search({ text: 'body' })).toEqual([]);
+    expect((await journal.about(envelopeId))[0]).toEqual(row);
+    expect((await exported(node)).find(({ seq }) => seq === row!.seq)).toEqual(row);
+  });
+
   it('shows the latest hundred where no limit is given', async () => {
     for (let n = 0; n < 150; n++) await attempt('sun', 'io', 'delivered');
     const rows = await node.records!.journal.search({});

@@ -12,8 +12,9 @@ export const journal = defineTable('journal', {
     type: 'text',
     /** The error code of a refusal; null for a delivered message. */
     code: 'text?',
-    /** The envelope and the inputs of the decision, as JSON. */
+    /** The envelope as JSON; of a durable message only the fields that the other columns do not have. */
     envelope: 'text',
+    /** The inputs of the decision, as JSON. */
     decision: 'text',
   },
   key: ['seq'],
