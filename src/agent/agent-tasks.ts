@@ -1,10 +1,10 @@
 import { type DelegationChain, readDelegation, withDelegation } from '../a2a/protocol/delegation.js';
 import type { AnsweredQuestion } from '../a2a/protocol/task-machine.js';
 import { isSameContent } from '../a2a/protocol/task-rules.js';
-import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a/protocol/types.js';
+import type { Message as A2AMessage, Metadata, Part } from '../a2a/protocol/types.js';
 import type { Schema } from '../mcp/schema.js';
 import { splitAddress } from '../mesh/address.js';
-import { toWireError, type WireError } from '../mesh/codec.js';
+import { toWireError } from '../mesh/codec.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { callGuarded, logCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';

@@ -7,7 +7,6 @@ import type { Write } from '../store/store.js';
 import type { Arrival, IncomingMail } from './incoming-mail.js';
 import type { MailItem, SentMessage } from './mail-wire.js';
 import type { Permits } from './permits.js';
-import type { Prepared } from './prepared.js';
 import { type ReceiptStep, stepOf } from './receipt.js';
 import type { MailContext } from './receipts.js';
 import { baseOf, isLaterEpoch } from './store-epoch.js';
