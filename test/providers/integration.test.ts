@@ -73,7 +73,7 @@ describe('providers, end to end', () => {
     const host = await start({ first: { command: program() }, second: { command: program() } });
     await host.ready('first', 'second');
     const { providers } = host.host.node;
-    const ask = (input: object) => providers.execute<number>({ type: 'command' }, input, 'c');
+    const ask = (payload: object) => providers.execute<number>({ type: 'command' }, { payload }, 'c');
     const first = await ask({ do: 'pid' });
     await expect(ask({ do: 'kill' })).rejects.toMatchObject({ code: 'PROVIDER_CRASHED', retryable: true });
     await until(() => providers.get('first').state !== 'healthy');
