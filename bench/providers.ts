@@ -8,6 +8,7 @@ import { createNode, type EclipticNode, systemRuntime } from 'ecliptic';
 import { Children, CommandAdapter, Lanes, MemoryWatch } from 'ecliptic/providers';
 import { compare, type Report, type Runner } from './compare.js';
 import { exec } from './exec.js';
+import { model } from './model.js';
 
 const SUITE = 'providers';
 const PROGRAM = fileURLToPath(new URL('providers-peer.js', import.meta.url));
@@ -27,6 +28,7 @@ export async function run(report: Report): Promise<void> {
     await crashes(report, fleet);
     await idleLanes(report, fleet);
     await exec(report, SUITE, folder);
+    await model(report, SUITE, folder);
   } finally {
     await fleet.stop();
     await rm(folder, { recursive: true, force: true });

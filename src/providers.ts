@@ -34,6 +34,7 @@ export {
   type MCPToolInvocation,
   type MCPToolResult,
 } from './providers/mcp/mcp-bridge.js';
+export { ModelAdapter, type ModelComponents, type ModelConfig } from './providers/model/model-adapter.js';
 export { FailoverRouter } from './providers/registry/failover.js';
 export type { ProviderRow } from './providers/registry/registered-provider.js';
 export {

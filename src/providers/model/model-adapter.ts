@@ -50,7 +50,7 @@ interface ModelLimits extends LoopLimits {
   readonly silenceMs: number;
 }
 
-interface ModelComponents {
+export interface ModelComponents {
   runtime: Runtime;
   registry: AgentRegistry;
   gate: ActionGate;

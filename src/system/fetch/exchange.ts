@@ -162,7 +162,10 @@ export function exchange(runtime: Runtime, init: ExchangeInit, lifeline: Lifelin
           : broken(cause),
       );
     });
-    request.on('close', () => fail(broken('ECONNRESET')));
+    request.on('close', () => {
+      // An error that nothing gets would still cost its stack trace.
+      if (!isOver) fail(broken('ECONNRESET'));
+    });
     request.end(body);
   });
 }

@@ -307,6 +307,23 @@ describe('connections that are kept', () => {
     expect(server.sockets).toHaveLength(1);
   });
 
+  it('are used again for streams that ask for it and are read to their end, and for no others', async () => {
+    const server = await servers.http((_, response) => response.end('x'));
+    const options = { connections: pool(), allowPrivate: [server.place], stream: true } as const;
+    const read = async (reuse: boolean) => {
+      const { body } = await guardedFetch(runtime, server.origin, { ...options, reuse });
+      for await (const chunk of body) expect(String(chunk)).toBe('x');
+    };
+    for (let i = 0; i < 3; i++) await read(true);
+    expect(server.sockets).toHaveLength(1);
+    for (let i = 0; i < 3; i++) await read(false);
+    expect(server.sockets).toHaveLength(4);
+    const { body } = await guardedFetch(runtime, server.origin, { ...options, reuse: true });
+    for await (const _ of body) break;
+    await read(true);
+    expect(server.sockets).toHaveLength(5);
+  });
+
   it('do not bypass the check [SF2 SF5]', async () => {
     const server = await servers.http((_, response) => response.end('x'));
     const connections = pool();
