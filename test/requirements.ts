@@ -632,15 +632,15 @@ const ralphLoop = section('design D7 and D9, the Ralph loop,', 'RL', [
   ['RL10', 'coordination', 'The command line shows a run’s progress, as JSON too, and fails unless all was done.'],
 ]);
 
-const plans = section('agents that really work, plans,', 'W20.P', [
-  ['W20.P1', 'coordination', '`plan run --out` prints each result as it arrives and writes results and a report.'],
-  ['W20.P2', 'coordination', 'A report of a failed or interrupted run says of no task that it is done which is not.'],
-  ['W20.P3', 'coordination', '`plan make` writes a checked plan; faults go back to the planner at most three times.'],
-  ['W20.P4', 'coordination', 'The loop forms swarms for divisible tasks, and never chooses an agent without a worker.'],
-  ['W20.P5', 'coordination', 'A retry with feedback goes to the same agent; workers get output schema and criteria.'],
-  ['W20.P6', 'coordination', 'Verdicts, advice and splits are asked for in words with an output schema.'],
-  ['W20.P7', 'coordination', 'Later tasks get checked results as typed inputs, and may pick parts of them.'],
-  ['W20.P8', 'coordination', 'Usage is added up per task and run, survives restarts, and is no progress.'],
+const plans = section('agents that really work, plans,', 'WK.P', [
+  ['WK.P1', 'coordination', '`plan run --out` prints each result as it arrives and writes results and a report.'],
+  ['WK.P2', 'coordination', 'A report of a failed or interrupted run says of no task that it is done which is not.'],
+  ['WK.P3', 'coordination', '`plan make` writes a checked plan; faults go back to the planner at most three times.'],
+  ['WK.P4', 'coordination', 'The loop forms swarms for divisible tasks, and never chooses an agent without a worker.'],
+  ['WK.P5', 'coordination', 'A retry with feedback goes to the same agent; workers get output schema and criteria.'],
+  ['WK.P6', 'coordination', 'Verdicts, advice and splits are asked for in words with an output schema.'],
+  ['WK.P7', 'coordination', 'Later tasks get checked results as typed inputs, and may pick parts of them.'],
+  ['WK.P8', 'coordination', 'Usage is added up per task and run, survives restarts, and is no progress.'],
 ]);
 
 const swarmRules = section('design D9, swarms,', 'SW', [
@@ -834,85 +834,85 @@ const fieldUse = section('field trials', 'T-', [
   ['T-G7', 'mesh', 'Another person’s agent needs an approval at its first use of a tool with a credential.'],
 ]);
 
-const workers = section('workers', 'W20.', [
-  ['W20.1', 'mesh', 'Brains and programs make a plan, do it and write files and a report; nothing is done twice.'],
-  ['W20.2', 'mesh', 'Nothing is reported as done that was not done, whatever is killed in between.'],
-  ['W20.S1', 'providers', 'Each role of the roster has a prompt that names its tier, duties, result and limits.'],
+const workers = section('workers', 'WK.', [
+  ['WK.1', 'mesh', 'Brains and programs make a plan, do it and write files and a report; nothing is done twice.'],
+  ['WK.2', 'mesh', 'Nothing is reported as done that was not done, whatever is killed in between.'],
+  ['WK.S1', 'providers', 'Each role of the roster has a prompt that names its tier, duties, result and limits.'],
   [
-    'W20.E1',
+    'WK.E1',
     'providers',
     'An exec program gets its task on standard input and in environment variables, never in a command line.',
   ],
   [
-    'W20.E2',
+    'WK.E2',
     'providers',
     'Its standard output is the result and its exit code the verdict; a failure quotes what it said.',
   ],
-  ['W20.E3', 'providers', 'Its standard error is progress, limited in rate and length and without secrets.'],
+  ['WK.E3', 'providers', 'Its standard error is progress, limited in rate and length and without secrets.'],
   [
-    'W20.E4',
+    'WK.E4',
     'providers',
     'It runs in its folder with few variables and the latest credentials, with or without a shell.',
   ],
   [
-    'W20.E5',
+    'WK.E5',
     'providers',
     'Time, cancellation, memory, termination and the lane end it with everything that it started.',
   ],
   [
-    'W20.E6',
+    'WK.E6',
     'providers',
     'A program that ignores its input, its output or signals neither hangs the work nor leaves a process.',
   ],
-  ['W20.E7', 'providers', 'Its health says what is missing, without starting a program.'],
+  ['WK.E7', 'providers', 'Its health says what is missing, without starting a program.'],
   [
-    'W20.A1',
+    'WK.A1',
     'mesh',
     'request with a reply schema gives the schema’s type; an answer that does not match is INVALID_RESULT.',
   ],
   [
-    'W20.A2',
+    'WK.A2',
     'mcp',
     'A tool call with an output schema gives the typed structured content; a mismatch is INVALID_RESULT.',
   ],
-  ['W20.A3', 'mesh', 'A task shows text, input, results, feedback and attempt, the same however it came.'],
-  ['W20.A4', 'mesh', 'Handlers of tasks and requests have a log that names agent and conversation, and a signal.'],
-  ['W20.A5', 'mesh', 'Usage that a handler reports reaches its proposer, swarm and A2A task, added up.'],
-  ['W20.A6', 'mesh', 'A typed task has the schema’s type as its input; one that does not match is rejected.'],
+  ['WK.A3', 'mesh', 'A task shows text, input, results, feedback and attempt, the same however it came.'],
+  ['WK.A4', 'mesh', 'Handlers of tasks and requests have a log that names agent and conversation, and a signal.'],
+  ['WK.A5', 'mesh', 'Usage that a handler reports reaches its proposer, swarm and A2A task, added up.'],
+  ['WK.A6', 'mesh', 'A typed task has the schema’s type as its input; one that does not match is rejected.'],
   [
-    'W20.S2',
+    'WK.S2',
     'providers',
     'ecliptic staff finds coding agents, models and package scripts, and says why others do not serve.',
   ],
-  ['W20.S3', 'providers', 'ecliptic staff proposes workers for roles, and leaves roles alone that have one.'],
-  ['W20.S4', 'providers', 'ecliptic staff changes ecliptic.json on consent, and keeps every other byte of it.'],
-  ['W20.S5', 'providers', 'An agent without a worker is unstaffed on every surface, refuses work and is never chosen.'],
-  ['W20.M1', 'providers', 'A model gets its role, its rules and the task, and its answer is streamed in order.'],
+  ['WK.S3', 'providers', 'ecliptic staff proposes workers for roles, and leaves roles alone that have one.'],
+  ['WK.S4', 'providers', 'ecliptic staff changes ecliptic.json on consent, and keeps every other byte of it.'],
+  ['WK.S5', 'providers', 'An agent without a worker is unstaffed on every surface, refuses work and is never chosen.'],
+  ['WK.M1', 'providers', 'A model gets its role, its rules and the task, and its answer is streamed in order.'],
   [
-    'W20.M2',
+    'WK.M2',
     'providers',
     'Its tool calls run in order under the gate, in every form that servers send, and are fenced.',
   ],
   [
-    'W20.M3',
+    'WK.M3',
     'providers',
     'An answer that must match a JSON Schema does, after at most three repairs, or the task fails.',
   ],
   [
-    'W20.M4',
+    'WK.M4',
     'providers',
     'Steps, tokens and context are limited, usage and cost are reported, a cut answer is a failure.',
   ],
   [
-    'W20.M5',
+    'WK.M5',
     'providers',
     'A bad endpoint causes a typed error within bounded time and memory, and the next task succeeds.',
   ],
-  ['W20.M6', 'providers', 'A retry continues the conversation of its task; few conversations are remembered.'],
-  ['W20.M7', 'providers', 'No error, event, log or description of a model contains its key.'],
-  ['W20.M8', 'providers', 'A model that obeys hostile text cannot do what the policy denies.'],
-  ['W20.M9', 'providers', 'Workers of any type stand in for each other, in the order of the configuration.'],
-  ['W20.M10', 'providers', 'One model may work for every role without a worker, and for no other agent.'],
+  ['WK.M6', 'providers', 'A retry continues the conversation of its task; few conversations are remembered.'],
+  ['WK.M7', 'providers', 'No error, event, log or description of a model contains its key.'],
+  ['WK.M8', 'providers', 'A model that obeys hostile text cannot do what the policy denies.'],
+  ['WK.M9', 'providers', 'Workers of any type stand in for each other, in the order of the configuration.'],
+  ['WK.M10', 'providers', 'One model may work for every role without a worker, and for no other agent.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

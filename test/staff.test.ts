@@ -60,7 +60,7 @@ afterEach(async () => {
 });
 
 describe('ecliptic staff', () => {
-  it('finds workers of every kind, and writes them into a new ecliptic.json [W20.S2 W20.S3 W20.S4]', async () => {
+  it('finds workers of every kind, and writes them into a new ecliptic.json [WK.S2 WK.S3 WK.S4]', async () => {
     install('codex-acp', `exec node ${AGENT} good`);
     install('gemini', `exec node ${AGENT} login`);
     write('package.json', JSON.stringify({ scripts: { test: 'node --test', lint: 'true' } }));
@@ -92,7 +92,7 @@ describe('ecliptic staff', () => {
     expect(statSync(join(folder, 'ecliptic.json')).mode & 0o600).toBe(0o600);
   });
 
-  it('changes nothing without consent, nor where every role has a worker [W20.S4]', async () => {
+  it('changes nothing without consent, nor where every role has a worker [WK.S4]', async () => {
     const before = '{\n  // my agents\n  "agents": { "mars": { "module": "./mars.js" } }, // one\n}\n';
     write('ecliptic.json', before);
     for (const words of [[], ['--dry-run'], ['--dry-run', '--yes'], ['--json']]) {
@@ -124,7 +124,7 @@ describe('ecliptic staff', () => {
     ['y', true],
     ['n', false],
     ['', false],
-  ])('asks a person at a terminal, and takes "%s" as written: %s [W20.S4]', async (answer, isWritten) => {
+  ])('asks a person at a terminal, and takes "%s" as written: %s [WK.S4]', async (answer, isWritten) => {
     const words = [process.execPath, BIN, 'staff', '--endpoint', baseUrl].map((word) => `'${word}'`).join(' ');
     const child = spawn('script', ['-qec', words, '/dev/null'], { cwd: folder, env: environment(), stdio: 'pipe' });
     let output = '';
@@ -138,7 +138,7 @@ describe('ecliptic staff', () => {
     expect(existsSync(join(folder, 'ecliptic.json'))).toBe(isWritten);
   });
 
-  it('exits with 1 and says what to install where nothing is found [W20.S2]', async () => {
+  it('exits with 1 and says what to install where nothing is found [WK.S2]', async () => {
     const { code, stdout } = await staff(['--endpoint', NOWHERE]);
     expect(code).toBe(1);
     for (const line of ['ollama pull qwen3', 'export OPENAI_BASE_URL=', 'npm install -g @google/gemini-cli']) {
@@ -151,7 +151,7 @@ describe('ecliptic staff', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ written: false, assignments: [], unusable: [{ kind: 'model' }] });
   });
 
-  it('takes the endpoint of the environment, and writes its key as a reference [W20.S2 W20.S4]', async () => {
+  it('takes the endpoint of the environment, and writes its key as a reference [WK.S2 WK.S4]', async () => {
     const env = { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: 'sk-secret' };
     const { code, stdout } = await staff(['--only', 'model', '--roles', 'uranus', '--endpoint', NOWHERE, '--yes'], env);
     expect(code).toBe(0);
@@ -161,7 +161,7 @@ describe('ecliptic staff', () => {
     expect(JSON.parse(read('ecliptic.json')).agents).toEqual({ uranus: { model } });
   });
 
-  it('refuses unknown roles and kinds, and files that it cannot edit [W20.S4]', async () => {
+  it('refuses unknown roles and kinds, and files that it cannot edit [WK.S4]', async () => {
     expect(await staff(['--roles', 'vulcan'])).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/^USAGE: .*"vulcan"/),
@@ -173,7 +173,7 @@ describe('ecliptic staff', () => {
     expect(read('ecliptic.json')).toBe('{ "agents": ');
   });
 
-  it('says that a running node has to be restarted [W20.S4]', async () => {
+  it('says that a running node has to be restarted [WK.S4]', async () => {
     write(
       'ecliptic.json',
       '{ "data": "./state", "roster": false, "agents": { "reviewer": {} }, "network": { "dht": false } }',

@@ -123,11 +123,11 @@ describe('an agent without a worker', () => {
       () => mesh('mesh_peers', { match: 'sketch' }),
       expect.stringMatching(/\nUnstaffed [^\n]*: sketcher\.$/),
     ],
-  ])('is shown as unstaffed by %s [W20.S5]', async (_, show, expected) => {
+  ])('is shown as unstaffed by %s [WK.S5]', async (_, show, expected) => {
     expect(await show()).toEqual(expected);
   });
 
-  it('is not among the agents that wake for mail, nor a skill on the node’s card [W20.S5]', async () => {
+  it('is not among the agents that wake for mail, nor a skill on the node’s card [WK.S5]', async () => {
     expect(await mesh('mesh_peers', { match: 'wakes' })).not.toMatch(/venus|sketcher/);
     expect(await mesh('mesh_peers')).not.toMatch(/^(venus|sketcher) \[/m);
     expect(JSON.stringify((await json('/.well-known/agent-card.json')).skills)).not.toMatch(/venus|sketch/);
@@ -171,7 +171,7 @@ describe('an agent without a worker', () => {
     ['mesh_task', () => mesh('mesh_task', { action: 'offer', to: 'venus', title: 'Draw it' })],
     ['mesh_task by capability', () => mesh('mesh_task', { action: 'offer', to: 'sketch', title: 'Draw it' })],
     ['mesh_send that needs a reply', () => mesh('mesh_send', { to: 'venus', text: 'Draw it', needs: 'reply' })],
-  ])('refuses a %s with NO_WORKER and the command that staffs it [W20.S5]', async (_, ask) => {
+  ])('refuses a %s with NO_WORKER and the command that staffs it [WK.S5]', async (_, ask) => {
     const outcome = await ask().then(
       (value) => `it was done: ${JSON.stringify(value)}`,
       ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
@@ -189,12 +189,12 @@ describe('an agent without a worker', () => {
         return (await fetch(`${host.gateway.url}/a2a/tasks/send`, { method: 'POST', body })).text();
       },
     ],
-  ])('refuses the %s with NO_WORKER and the command that staffs it [W20.S5]', async (_, ask) => {
+  ])('refuses the %s with NO_WORKER and the command that staffs it [WK.S5]', async (_, ask) => {
     expect((await ask()).replaceAll('\\"', '"')).toMatch(/ecliptic staff --roles (venus|sketcher)/);
     expect(await ask()).toContain('NO_WORKER');
   });
 
-  it('is never chosen while another agent has a worker for the same [W20.S5]', async () => {
+  it('is never chosen while another agent has a worker for the same [WK.S5]', async () => {
     const by = { by: 'painter' };
     for (let time = 0; time < 5; time++) {
       expect(await sun.request({ capability: 'frontend.ui' }, 'Draw it')).toMatchObject(by);
@@ -216,7 +216,7 @@ describe('an agent without a worker', () => {
     expect(JSON.stringify(await control.call('proposals', {}))).not.toMatch(/venus|sketcher/);
   });
 
-  it('keeps mail unread, and no receipt says more than that [W20.S5]', async () => {
+  it('keeps mail unread, and no receipt says more than that [WK.S5]', async () => {
     const said = await mesh('mesh_send', { to: 'venus', text: 'fyi' });
     expect(said).toMatch(/(stored|arrived); they have no worker: it waits on disk until they have one\.$/);
     const { messageId } = await sun.send('venus', 'fyi', { durable: true });

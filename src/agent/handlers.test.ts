@@ -84,14 +84,14 @@ describe('a task', () => {
     [[{ data: 'just words' }], 'just words'],
     [[{ data: null }], 'null'],
     [[{ url: 'http://a.example/' }], ''],
-  ])('of the parts %j has the text %j [W20.A3]', async (parts, text) => {
+  ])('of the parts %j has the text %j [WK.A3]', async (parts, text) => {
     const { mars, give } = await start();
     const seen = seenBy(mars);
     await give(parts);
     expect(seen[0]!.text).toBe(text);
   });
 
-  it('shows its data as input, with what a plan says about it beside it [W20.A3]', async () => {
+  it('shows its data as input, with what a plan says about it beside it [WK.A3]', async () => {
     const { mars, give } = await start();
     const seen = seenBy(mars);
     const plain = { results: { a: 1 }, feedback: ['one', 2], attempt: 3 };
@@ -111,7 +111,7 @@ describe('a task', () => {
     ]);
   });
 
-  it('is the same by proposal and as a sub-task of a swarm [W20.A3]', async () => {
+  it('is the same by proposal and as a sub-task of a swarm [WK.A3]', async () => {
     const { sun, mars } = await start();
     const seen = seenBy(mars);
     const ofPlan = { run: 'r', task: 't', attempt: 2, results: { a: 1 }, feedback: ['shorter'], input: { depth: 3 } };
@@ -132,7 +132,7 @@ describe('a task', () => {
     expect(last).toEqual({ text: 'dig two', input, feedback, attempt, results: { a: 1, one: 'done' } });
   });
 
-  it('has a log whose lines name the agent and the task [W20.A4]', async () => {
+  it('has a log whose lines name the agent and the task [WK.A4]', async () => {
     const { mars, give, lines } = await start();
     mars.onTask(({ log }) => {
       log.info('begun');
@@ -145,7 +145,7 @@ describe('a task', () => {
     ]);
   });
 
-  it('tells its caller what it cost, and only numbers that make sense [W20.A5]', async () => {
+  it('tells its caller what it cost, and only numbers that make sense [WK.A5]', async () => {
     const { mars, give } = await start();
     mars.onTask((task) => {
       task.usage({ inputTokens: 10, outputTokens: 2, modelCalls: 1 });
@@ -162,7 +162,7 @@ describe('a task', () => {
     });
   });
 
-  it('tells a proposer what it cost as progress, between its words [W20.A5]', async () => {
+  it('tells a proposer what it cost as progress, between its words [WK.A5]', async () => {
     const { sun, mars } = await start();
     mars.onTask(async (task) => {
       task.progress('digging');
@@ -176,7 +176,7 @@ describe('a task', () => {
     expect(heard).toEqual(['digging', { [USAGE]: { inputTokens: 10, outputTokens: 2, modelCalls: 1 } }]);
   });
 
-  it('of a swarm adds up what all attempts cost, beside their progress [W20.A5]', async () => {
+  it('of a swarm adds up what all attempts cost, beside their progress [WK.A5]', async () => {
     const { node, sun, mars } = await start();
     let runs = 0;
     const work = async (task: AgentTask) => {
@@ -200,7 +200,7 @@ describe('a task', () => {
 describe('a typed task', () => {
   const Hole = z.object({ depth: z.number(), tool: z.string().default('spade') });
 
-  it('has the schema’s output as its input, in its type [W20.A6]', async () => {
+  it('has the schema’s output as its input, in its type [WK.A6]', async () => {
     const { sun, mars, give } = await start();
     mars.onTypedTask(Hole, ({ input }) => {
       expectTypeOf(input).toEqualTypeOf<{ depth: number; tool: string }>();
@@ -212,7 +212,7 @@ describe('a typed task', () => {
     expect(await sun.propose({ ...offer, input: ofPlan }).result).toBe('4 with a drill');
   });
 
-  it('is rejected, typed and unseen by its handler, if its input does not match [W20.A6]', async () => {
+  it('is rejected, typed and unseen by its handler, if its input does not match [WK.A6]', async () => {
     const { sun, mars, give } = await start();
     let runs = 0;
     mars.onTypedTask(Hole, () => ++runs, { resumable: true });
@@ -230,7 +230,7 @@ describe('a typed task', () => {
 });
 
 describe('the handler of a request', () => {
-  it('has a log whose lines name the agent and the conversation [W20.A4]', async () => {
+  it('has a log whose lines name the agent and the conversation [WK.A4]', async () => {
     const { sun, mars, lines } = await start();
     mars.onRequest(({ log, thread }) => {
       log.error({ n: 1 }, 'heard');
@@ -240,7 +240,7 @@ describe('the handler of a request', () => {
     expect(lines).toEqual([{ level: 'error', fields: { agent: 'mars', thread, n: 1 }, message: 'heard' }]);
   });
 
-  it('has a signal that is aborted when the caller gives up, and not when it has its answer [W20.A4]', async () => {
+  it('has a signal that is aborted when the caller gives up, and not when it has its answer [WK.A4]', async () => {
     const { sun, mars } = await start();
     const signals: AbortSignal[] = [];
     mars.onRequest(({ signal, payload }) => {
@@ -258,7 +258,7 @@ describe('the handler of a request', () => {
     expect(signals[1]!.reason).toMatchObject({ code: 'CANCELLED' });
   });
 
-  it('has a signal that is aborted when its agent leaves, or the proposer withdraws the work [W20.A4]', async () => {
+  it('has a signal that is aborted when its agent leaves, or the proposer withdraws the work [WK.A4]', async () => {
     const { sun, mars } = await start();
     const signals: AbortSignal[] = [];
     const begun: (() => void)[] = [];

@@ -30,7 +30,7 @@ const Length: StandardSchema<number> = {
 };
 
 describe('a request with a reply schema', () => {
-  it('resolves with the schema’s output, in its type [W20.A1]', async () => {
+  it('resolves with the schema’s output, in its type [WK.A1]', async () => {
     const { alice, bob } = await start();
     bob.onRequest(({ payload }) => payload);
     const counted = await alice.request('bob', { count: 3 }, { reply: Count });
@@ -50,7 +50,7 @@ describe('a request with a reply schema', () => {
     expect(unchecked).toBe(1);
   });
 
-  it('rejects an answer that does not match, and names each fault [W20.A1]', async () => {
+  it('rejects an answer that does not match, and names each fault [WK.A1]', async () => {
     const { alice, bob } = await start();
     bob.onRequest(({ payload }) => payload);
     const faultsOf = (reply: typeof Count | typeof countJson | typeof Length, payload: unknown) =>
@@ -96,7 +96,7 @@ describe('a request with a reply schema', () => {
 });
 
 describe('a tool call with an output schema', () => {
-  it('resolves with the structured content, in the schema’s type [W20.A2]', async () => {
+  it('resolves with the structured content, in the schema’s type [WK.A2]', async () => {
     const { alice, bob } = await start();
     bob.tool('count', { outputSchema: z.object({ count: z.number() }) }, () => ({ count: 3 }));
     bob.tool('plain', {}, () => 5);
@@ -115,7 +115,7 @@ describe('a tool call with an output schema', () => {
     expect(whole.structuredContent).toEqual({ count: 3 });
   });
 
-  it('rejects a result that does not match, and a result that reports a failure [W20.A2]', async () => {
+  it('rejects a result that does not match, and a result that reports a failure [WK.A2]', async () => {
     const { alice, bob } = await start();
     bob.tool('count', {}, () => ({ count: 'many' }));
     bob.tool('words', {}, () => 'many');

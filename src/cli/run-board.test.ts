@@ -78,7 +78,7 @@ describe('what is shown of a run [RL10]', () => {
     ]);
   });
 
-  it('ends with counts, time, usage, and the tasks that are not done [W20.P1]', () => {
+  it('ends with counts, time, usage, and the tasks that are not done [WK.P1]', () => {
     const end = NEWS.at(-1) as Extract<RunNews, { event: 'ended' }>;
     const usage = { inputTokens: 12_345, outputTokens: 67, modelCalls: 3, costUsd: 0.25 };
     const tasks = [task('api', { phase: 'done' }), task('ui', { phase: 'escalated', attempt: 2 })];
@@ -89,7 +89,7 @@ describe('what is shown of a run [RL10]', () => {
     ]);
   });
 
-  it('is a result that is too long up to a limit, and the command that gives all of it [W20.P1]', () => {
+  it('is a result that is too long up to a limit, and the command that gives all of it [WK.P1]', () => {
     const result = 'x'.repeat(50_000);
     const long: RunNews = { event: 'task', run: 'R1', ...task('api', { phase: 'done', by: 'mars', result }) };
     const shown = show(false, false, [long]);

@@ -27,7 +27,7 @@ function report(task: AgentTask, usage: Partial<Usage>): void {
 }
 
 describe('a task that is handed out', () => {
-  it('goes to a swarm when it is divisible, one sub-task per capability [W20.P4]', async () => {
+  it('goes to a swarm when it is divisible, one sub-task per capability [WK.P4]', async () => {
     const taken: string[] = [];
     able('mars', ['api', 'ui'], taken);
     able('venus', ['ui'], taken);
@@ -39,7 +39,7 @@ describe('a task that is handed out', () => {
     expect(taken.slice(1).map((one) => one.slice(one.indexOf(':')))).toEqual([':api.1', ':ui.1']);
   });
 
-  it('is split by its planner, else by the plan’s, which get text and outputSchema [W20.P4 W20.P6]', async () => {
+  it('is split by its planner, else by the plan’s, which get text and outputSchema [WK.P4 WK.P6]', async () => {
     const taken: string[] = [];
     const asked: Record<string, unknown>[] = [];
     able('mars', ['api'], taken);
@@ -70,7 +70,7 @@ describe('a task that is handed out', () => {
     }
   });
 
-  it('never goes to an agent without a worker, alone or in a swarm [W20.P4]', async () => {
+  it('never goes to an agent without a worker, alone or in a swarm [WK.P4]', async () => {
     const taken: string[] = [];
     // The first with both capabilities, and the first with each, have no worker.
     world.node.agent({ id: 'idle', capabilities: ['api', 'ui'] });
@@ -89,7 +89,7 @@ describe('a task that is handed out', () => {
     });
   });
 
-  it('returns with feedback to the agent that had it, also after a restart, while that agent can take it [W20.P5]', async () => {
+  it('returns with feedback to the agent that had it, also after a restart, while that agent can take it [WK.P5]', async () => {
     const taken: string[] = [];
     const begin = (...agents: readonly string[]) => {
       for (const id of agents) able(id, ['work'], taken, (attempt) => (attempt === 2 ? world.wait(60_000) : id));
@@ -112,7 +112,7 @@ describe('a task that is handed out', () => {
     expect(view.tasks[0]).toMatchObject({ phase: 'done', by: 'mars', result: 'mars', attempt: 5 });
   });
 
-  it('gets the schema and the criteria of its result [W20.P5]', async () => {
+  it('gets the schema and the criteria of its result [WK.P5]', async () => {
     world.worker('mars', () => ({ ok: true }));
     world.node.agent({ id: 'mercury' }).onRequest(() => 'approved');
     const validate = { schema: { type: 'object', required: ['ok'] }, criteria: ['It is short.'] };
@@ -122,7 +122,7 @@ describe('a task that is handed out', () => {
 });
 
 describe('a result', () => {
-  it('is judged by mercury against criteria, with structured output [W20.P6]', async () => {
+  it('is judged by mercury against criteria, with structured output [WK.P6]', async () => {
     world.worker('mars', ({ attempt }) => (attempt === 1 ? 'long ``` text' : 'short'));
     const asked: Record<string, unknown>[] = [];
     world.node.agent({ id: 'mercury' }).onRequest(({ payload }) => {
@@ -148,13 +148,13 @@ describe('a result', () => {
     expect(text).toContain('````\nlong ``` text\n````');
   });
 
-  it('cannot be judged by criteria without an agent that judges, which the check of the plan says [W20.P6]', async () => {
+  it('cannot be judged by criteria without an agent that judges, which the check of the plan says [WK.P6]', async () => {
     world.worker('mars');
     const plan = [{ id: 'a', agent: 'mars', validate: { criteria: ['It is short.'] } }];
     await expect(world.start(plan)).rejects.toMatchObject({ message: expect.stringContaining('mercury cannot') });
   });
 
-  it('is the checked value for later tasks, which pick parts of it [W20.P7]', async () => {
+  it('is the checked value for later tasks, which pick parts of it [WK.P7]', async () => {
     world.worker('pluto', () => 'The tables:\n```json\n{"tables":[{"name":"accounts"}]}\n```\nDone.');
     world.worker('mars');
     const schema = { type: 'object', required: ['tables'] };
@@ -176,7 +176,7 @@ describe('a result', () => {
     });
   });
 
-  it('that lacks a picked part fails the later task, with the part’s name [W20.P7]', async () => {
+  it('that lacks a picked part fails the later task, with the part’s name [WK.P7]', async () => {
     world.worker('pluto', () => ({ tables: [] }));
     world.worker('mars');
     const api = { id: 'api', agent: 'mars', dependsOn: ['db'], inputFrom: { name: 'db.tables.0' }, retries: 0 };
@@ -189,7 +189,7 @@ describe('a result', () => {
     });
   });
 
-  it('is taken as it is when L0 accepts it without another [W20.P6]', async () => {
+  it('is taken as it is when L0 accepts it without another [WK.P6]', async () => {
     world.worker('mars', () => 'nearly');
     world.node.agent({ id: 'mercury' }).onRequest(() => ({ verdict: 'rejected', feedback: 'no' }));
     const asked: Record<string, unknown>[] = [];
@@ -204,7 +204,7 @@ describe('a result', () => {
   });
 });
 
-describe('usage that workers report [W20.P8]', () => {
+describe('usage that workers report [WK.P8]', () => {
   it('is added up over attempts and tasks, and is no progress', async () => {
     world.worker('mars', async ({ attempt, task: id }, task) => {
       report(task, { inputTokens: 10, outputTokens: 1, modelCalls: 1, costUsd: 0.5 });

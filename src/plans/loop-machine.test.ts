@@ -134,7 +134,7 @@ describe('the Ralph loop’s decisions', () => {
     expect(loop.tell('due', 'a').effects).toEqual([{ type: 'validate', task: 'a', attempt: 1 }]);
   });
 
-  it('count usage in every phase, and change nothing else [W20.P8]', () => {
+  it('count usage in every phase, and change nothing else [WK.P8]', () => {
     const usage = { inputTokens: 2, outputTokens: 1, modelCalls: 1 };
     const loop = new Loop([task('a')]);
     const spend = () => loop.take({ type: 'spent', at: ++loop.at, task: 'a', attempt: 1, usage });
@@ -149,7 +149,7 @@ describe('the Ralph loop’s decisions', () => {
     expect(replay(loop.events)).toEqual(loop.state);
   });
 
-  it('remember which agent had a task, unless it did not take the latest attempt [W20.P5]', () => {
+  it('remember which agent had a task, unless it did not take the latest attempt [WK.P5]', () => {
     const loop = new Loop([task('a', { retries: 5 })]);
     const by = () => loop.state.tasks.get('a')!.by;
     loop.tell('failed', 'a', { by: 'mars' });

@@ -236,7 +236,7 @@ describe('the published schema of plans [RL9]', () => {
   });
 });
 
-describe('fields of a plan that decide how a task is handed out [W20.P4 W20.P6 W20.P7]', () => {
+describe('fields of a plan that decide how a task is handed out [WK.P4 WK.P6 WK.P7]', () => {
   const taskWith = (more: string) =>
     `tasks:\n  - id: a\n    description: x\n    agent: mars\n  - id: b\n    description: x\n${more}`;
 

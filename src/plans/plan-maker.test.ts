@@ -34,7 +34,7 @@ function make(wish: Partial<PlanWish> = {}) {
 
 const TASK = { id: 'a', description: 'Do it.', agent: 'mars' };
 
-describe('a plan that an agent makes [W20.P3]', () => {
+describe('a plan that an agent makes [WK.P3]', () => {
   it('is asked for in words, with a schema for models and the agents that have workers', async () => {
     const strict = { agent: 'mars', capabilities: null, divisible: null, dependsOn: [], validate: null };
     planner('sun', { name: 'login', description: '', tasks: [{ ...TASK, ...strict }] });

@@ -10,7 +10,7 @@ const MAX_CHARS = 3_000;
 
 describe('the role prompts', () => {
   it.each(PLANETARY_ROSTER.map(({ id }) => id))(
-    'of %s names its tier, duties, result and limits [W20.S1]',
+    'of %s names its tier, duties, result and limits [WK.S1]',
     async (id) => {
       const prompt = (await rolePrompt(id))!;
       const tier = DEFAULT_TIER_ASSIGNMENTS[id]!;

@@ -38,7 +38,7 @@ async function rpc<T>(url: string, method: string, params: object): Promise<T> {
 const CALL = { inputTokens: 10, outputTokens: 2, modelCalls: 1 };
 
 describe('the usage of a task over A2A', () => {
-  it('is added up in the metadata of the task, beside those of the caller [W20.A5]', async () => {
+  it('is added up in the metadata of the task, beside those of the caller [WK.A5]', async () => {
     const node = await start();
     node.agent({ id: 'mars' }).onTask(async (task) => {
       task.usage(CALL);
@@ -57,7 +57,7 @@ describe('the usage of a task over A2A', () => {
     expect(free.task.metadata?.usage).toBeUndefined();
   });
 
-  it('comes with the message of an agent that answers without a task [W20.A5]', async () => {
+  it('comes with the message of an agent that answers without a task [WK.A5]', async () => {
     const node = await start();
     node.agent({ id: 'mars' }).onTask((task) => {
       task.usage(CALL);
@@ -70,7 +70,7 @@ describe('the usage of a task over A2A', () => {
     });
   });
 
-  it('is kept on disk, and a resumed task adds to it [W20.A5]', async () => {
+  it('is kept on disk, and a resumed task adds to it [WK.A5]', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'ecliptic-usage-'));
     folders.push(folder);
     const life = async () => {

@@ -47,7 +47,7 @@ afterAll(async () => {
 });
 
 describe('propose', () => {
-  it('shows the proposal pending, accepted, its progress and usage, and its result [W20.A5]', async () => {
+  it('shows the proposal pending, accepted, its progress and usage, and its result [WK.A5]', async () => {
     const { code, stdout, stderr } = await run(['propose', 'builder', 'a house', '--input', '{"bricks":7}']);
     expect({ code, result: JSON.parse(stdout) }).toEqual({
       code: 0,

@@ -7,7 +7,7 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const module = (name: string) => new URL(`./agents/${name}.ts`, import.meta.url).pathname;
 
-describe('the command `plan make` [W20.P3]', () => {
+describe('the command `plan make` [WK.P3]', () => {
   it(
     'writes a plan that runs, and overwrites no file unasked',
     inCluster(async (cluster) => {

@@ -34,7 +34,7 @@ const contentOf = (node: ProcessNode, name: string) => readFileSync(join(node.ho
 
 describe('a plan that is run with --out', () => {
   it(
-    'prints each result when it arrives, and leaves results and a report, also for an earlier run [W20.P1 W20.P8]',
+    'prints each result when it arrives, and leaves results and a report, also for an earlier run [WK.P1 WK.P8]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const usage = { inputTokens: 1_200, outputTokens: 30, modelCalls: 2, costUsd: 0.5 };
@@ -91,7 +91,7 @@ describe('a plan that is run with --out', () => {
   );
 
   it(
-    'exits with 1 if a task failed, and says of none that it is done which is not [W20.P2]',
+    'exits with 1 if a task failed, and says of none that it is done which is not [WK.P2]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const tasks = [
@@ -134,7 +134,7 @@ describe('a plan that is run with --out', () => {
   );
 
   it(
-    'reports an interruption when the node is killed, and completes the report when it is run again [W20.P2 RL8]',
+    'reports an interruption when the node is killed, and completes the report when it is run again [WK.P2 RL8]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       write(node, [{ id: 'a' }, { id: 'b', input: { until: 'go' }, dependsOn: ['a'] }, { id: 'c', dependsOn: ['b'] }]);
@@ -170,7 +170,7 @@ describe('a plan that is run with --out', () => {
   );
 
   it(
-    'refuses to overwrite files that are not its own, before anything runs [W20.P1]',
+    'refuses to overwrite files that are not its own, before anything runs [WK.P1]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       write(node, [{ id: 'a' }]);

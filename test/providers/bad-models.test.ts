@@ -194,7 +194,7 @@ const CASES: readonly Case[] = [
 ];
 
 describe('a model endpoint that answers with', () => {
-  it.each(CASES)('$what: a typed error in bounded time, and the next task succeeds [W20.M5]', async (bad) => {
+  it.each(CASES)('$what: a typed error in bounded time, and the next task succeeds [WK.M5]', async (bad) => {
     const { reply, code, says, asks, silenceMs = 120_000 } = bad;
     const world = await start(() => reply, { limits: { silenceMs } });
     const before = { memory: process.memoryUsage().rss, began: Date.now() };
@@ -209,7 +209,7 @@ describe('a model endpoint that answers with', () => {
     expect(await world.adapter.health()).toMatchObject({ state: 'healthy' });
   });
 
-  it('a failure once: the completion is repeated, and half an answer is replaced [W20.M5]', async () => {
+  it('a failure once: the completion is repeated, and half an answer is replaced [WK.M5]', async () => {
     const half = stream((response) => response.end(word('half an')));
     const world = await start(
       (_, count) => [half, refusal(500), refusal(429, { 'retry-after': '1' })][count - 1] ?? 'whole',
@@ -226,7 +226,7 @@ describe('a model endpoint that answers with', () => {
     ]);
   });
 
-  it('nothing at all: it is refused as unavailable, and works when it is back [W20.M5]', async () => {
+  it('nothing at all: it is refused as unavailable, and works when it is back [WK.M5]', async () => {
     const world = await start(() => 'back');
     await world.model.stop();
     expect(await world.fails('do it')).toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
@@ -240,7 +240,7 @@ describe('a model endpoint that answers with', () => {
 describe('work of a model that is ended', () => {
   const silent = stream((response) => response.write(word('I begin')));
 
-  it('by its caller or its deadline within a stream closes the connection [W20.M5]', async () => {
+  it('by its caller or its deadline within a stream closes the connection [WK.M5]', async () => {
     const world = await start(() => silent, { limits: { executeMs: 30_000 } }, 100);
     const caller = new AbortController();
     const cancelled = world.fails('1', { signal: caller.signal });
@@ -253,7 +253,7 @@ describe('work of a model that is ended', () => {
     expect(await world.run('3')).toBe('well');
   });
 
-  it('while it waits for a retry, a tool or an approval ends at once [W20.M5]', async () => {
+  it('while it waits for a retry, a tool or an approval ends at once [WK.M5]', async () => {
     const world = await start(() => refusal(429, { 'retry-after': '50' }), {}, 1);
     world.node
       .agent({ id: 'venus' })
@@ -276,7 +276,7 @@ describe('work of a model that is ended', () => {
     expect(await world.run('x')).toBe('well');
   });
 
-  it('by the end of the provider, in a stream and at its start, leaves nothing open [W20.M5]', async () => {
+  it('by the end of the provider, in a stream and at its start, leaves nothing open [WK.M5]', async () => {
     const world = await start(() => silent);
     const work = world.fails('1');
     await until(() => world.texts('text').length === 1);
@@ -292,7 +292,7 @@ describe('work of a model that is ended', () => {
 });
 
 describe('many tasks of a model', () => {
-  it('100 at once with 10 places all succeed, on few connections [W20.M5]', async () => {
+  it('100 at once with 10 places all succeed, on few connections [WK.M5]', async () => {
     let [now, most] = [0, 0];
     const world = await start(
       async ({ messages }) => {
@@ -321,7 +321,7 @@ describe('many tasks of a model', () => {
     expect(openFiles()).toBeLessThan(files + 40);
   });
 
-  it('a kept connection that ended meanwhile is replaced at once [W20.M5]', async () => {
+  it('a kept connection that ended meanwhile is replaced at once [WK.M5]', async () => {
     const world = await start(() => 'well', {}, 1);
     for (let n = 0; n < 20; n++) expect(await world.run('1')).toBe('well');
     expect(world.model.opened).toBeLessThan(6);

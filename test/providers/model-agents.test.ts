@@ -57,7 +57,7 @@ interface SentTask {
 }
 
 describe('an agent with a model', () => {
-  it('answers tasks, proposals and requests; only the final answer is the artifact [W20.M1 W20.M2]', async () => {
+  it('answers tasks, proposals and requests; only the final answer is the artifact [WK.M1 WK.M2]', async () => {
     const model = await serve(({ messages }) =>
       messages.at(-1)!.role === 'tool'
         ? `It is written. ${'And so on. '.repeat(200)}`
@@ -77,7 +77,7 @@ describe('an agent with a model', () => {
     expect(await proposal.result).toBe(answer);
   });
 
-  it('returns data that matches the schema of a request or a task [W20.M3]', async () => {
+  it('returns data that matches the schema of a request or a task [WK.M3]', async () => {
     const model = await serve(() => '```json\n{"n": 7}\n```');
     const host = await start({ mars: { model: model.config } });
     await host.ready('mars');
@@ -88,7 +88,7 @@ describe('an agent with a model', () => {
     expect(artifacts![0]!.parts).toMatchObject([{ data: { n: 7 } }]);
   });
 
-  it('continues the conversation of a plan’s task at its retry; requests have none [W20.M6]', async () => {
+  it('continues the conversation of a plan’s task at its retry; requests have none [WK.M6]', async () => {
     const model = await serve((_, count) => `answer ${count}`);
     const host = await start({ mars: { model: model.config } });
     await host.ready('mars');
@@ -104,7 +104,7 @@ describe('an agent with a model', () => {
     expect(retry!.content).toContain('too short');
   });
 
-  it('is denied by the policy, with an event and a row in the audit log [W20.M8]', async () => {
+  it('is denied by the policy, with an event and a row in the audit log [WK.M8]', async () => {
     const model = await serve(({ messages }) =>
       messages.at(-1)!.role === 'tool'
         ? messages.at(-1)!.content!
@@ -123,7 +123,7 @@ describe('an agent with a model', () => {
 });
 
 describe('the key of a model', () => {
-  it('is missing or refused: the agent is unavailable, and recovers when it is set [W20.M5 W20.M7]', async () => {
+  it('is missing or refused: the agent is unavailable, and recovers when it is set [WK.M5 WK.M7]', async () => {
     const model = await serve(() => 'hello');
     model.token = 'sk-right-key-1';
     const host = await start({ mars: { model: { ...model.config, credential: 'openai' } } });
@@ -155,7 +155,7 @@ describe('the key of a model', () => {
     expect(await host.sun.request('mars', 'hi')).toBe('hello');
   });
 
-  it('appears in no error, event, log, progress or description, even if the endpoint quotes it [W20.M7]', async () => {
+  it('appears in no error, event, log, progress or description, even if the endpoint quotes it [WK.M7]', async () => {
     const quoting = (keys: readonly string[]) => (_: Completion, count: number) => ({
       status: [500, 429, 400][(count - 1) % 3]!,
       headers: { 'retry-after': '0' },
@@ -193,7 +193,7 @@ describe('the key of a model', () => {
 });
 
 describe('several workers of an agent', () => {
-  it('that are models stand in for each other: the next task goes to the second, and back [W20.M9]', async () => {
+  it('that are models stand in for each other: the next task goes to the second, and back [WK.M9]', async () => {
     const [a, b] = [await serve(() => 'from A'), await serve(() => 'from B')];
     const agents = parseConfig(
       JSON.stringify({ agents: { mars: [{ model: { ...a.config, healthMs: 5_000 } }, { model: b.config }] } }),
@@ -214,7 +214,7 @@ describe('several workers of an agent', () => {
     expect(b.completions).toHaveLength(1);
   });
 
-  it('may be of different types: a coding agent that is killed is replaced by a model, until it is back [W20.M9]', async () => {
+  it('may be of different types: a coding agent that is killed is replaced by a model, until it is back [WK.M9]', async () => {
     const model = await serve(() => 'from the model');
     const agents = { mars: { workers: [{ acp: acpAgent() }, { model: model.config }] } } satisfies Config['agents'];
     const host = await start(agents);
@@ -228,7 +228,7 @@ describe('several workers of an agent', () => {
     expect(await host.sun.request('mars', 'do:say from ACP')).toBe('from ACP ');
   });
 
-  it('are checked in the configuration, each fault with line and column [W20.M9]', () => {
+  it('are checked in the configuration, each fault with line and column [WK.M9]', () => {
     const text = `{ "agents": { "mars": [
       { "model": { "baseUrl": "ftp://x", "model": "m" } },
       { "exec": "ls", "model": { "baseUrl": "http://x/v1", "model": "m" } },
@@ -262,7 +262,7 @@ describe('one model for all roles', () => {
     return path;
   }
 
-  it('works for each role without a worker, and for no other agent [W20.M10]', async () => {
+  it('works for each role without a worker, and for no other agent [WK.M10]', async () => {
     const model = await serve(({ messages }) => messages[0]!.content!.split('\n')[0]!);
     const own = await serve(() => 'my own');
     const cwd = await folder({
@@ -293,7 +293,7 @@ describe('one model for all roles', () => {
     expect(model.completions.map(({ headers }) => headers.authorization)).toEqual([undefined]);
   }, 60_000);
 
-  it('is checked: --model takes URL#NAME, and config check finds faults [W20.M10]', async () => {
+  it('is checked: --model takes URL#NAME, and config check finds faults [WK.M10]', async () => {
     const cwd = await folder({ model: { baseUrl: 'http://127.0.0.1:1/v1' } });
     const run = (...words: string[]) =>
       promisify(execFile)(process.execPath, [BIN, ...words], { cwd }).then(

@@ -224,7 +224,7 @@ async function start(first: readonly Call[] = []): Promise<ModelWorld> {
 }
 
 describe('a model that obeys hostile text', () => {
-  it.each(CASES)('in $where, $tries, has no success [W20.M8]', async (one) => {
+  it.each(CASES)('in $where, $tries, has no success [WK.M8]', async (one) => {
     const { first, prepare, task, call, error, ruling } = one;
     const { folder, outside: beyond, ...rest } = await start(first);
     const text = hostile(call(world!));
@@ -245,13 +245,13 @@ describe('a model that obeys hostile text', () => {
     for (const completion of rest.model.completions) checkFences(completion, one.where === 'a peer’s message');
   });
 
-  it('are at least 40 cases, and every place and attempt is among them [W20.M8]', () => {
+  it('are at least 40 cases, and every place and attempt is among them [WK.M8]', () => {
     expect(CASES.length).toBeGreaterThanOrEqual(40);
     expect(new Set(CASES.map(({ where }) => where)).size).toBe(PLACES.length);
     expect(new Set(CASES.map(({ tries }) => tries)).size).toBe(ATTEMPTS.length);
   });
 
-  it('cannot be told the mark of a fence in advance: each fence has another one [W20.M8]', async () => {
+  it('cannot be told the mark of a fence in advance: each fence has another one [WK.M8]', async () => {
     const { folder, model } = await start();
     const marks: string[] = [];
     model.script = ({ messages }) => {
@@ -267,7 +267,7 @@ describe('a model that obeys hostile text', () => {
     for (const completion of model.completions) checkFences(completion, false);
   });
 
-  it('can do what the policy allows: the cases above do not fail for another reason [W20.M8]', async () => {
+  it('can do what the policy allows: the cases above do not fail for another reason [WK.M8]', async () => {
     const { folder, node, model } = await start();
     node.agentById('venus').tool('add', {}, () => 'three');
     model.script = (_, count) =>

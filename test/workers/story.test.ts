@@ -98,7 +98,7 @@ interface Report {
 
 describe('a plan that brains make and do', () => {
   it(
-    'produces files and a report, with a retry after feedback, whatever is killed in between [W20.1 W20.2]',
+    'produces files and a report, with a retry after feedback, whatever is killed in between [WK.1 WK.2]',
     inCluster(async (cluster) => {
       const brains = await Brains.start();
       cluster.onEnd(() => brains.model.stop());

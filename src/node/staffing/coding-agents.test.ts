@@ -46,7 +46,7 @@ describe('coding agents as workers', () => {
     expect(await find()).toEqual({ workers: [], unusable: [] });
   });
 
-  it('are usable where they are logged in; the others are listed with the command that helps [W20.S2]', async () => {
+  it('are usable where they are logged in; the others are listed with the command that helps [WK.S2]', async () => {
     install('codex-acp', `exec node ${AGENT} good`);
     install('gemini', `test "$1" = --acp && exec node ${AGENT} login`);
     install('goose', 'echo broken >&2; exit 4');
@@ -68,7 +68,7 @@ describe('coding agents as workers', () => {
     expect(children.size).toBe(0);
   });
 
-  it('that open sessions without a login are taken for logged in only by a sign of it [W20.S2]', async () => {
+  it('that open sessions without a login are taken for logged in only by a sign of it [WK.S2]', async () => {
     install('claude-agent-acp', `exec node ${AGENT} good`);
     install('opencode', `test "$1" = acp && exec node ${AGENT} good`);
     expect(await find()).toMatchObject({
@@ -94,7 +94,7 @@ describe('coding agents as workers', () => {
     expect((await find()).workers).toHaveLength(2);
   });
 
-  it('may have a key of the environment instead of a login, written as a reference [W20.S2]', async () => {
+  it('may have a key of the environment instead of a login, written as a reference [WK.S2]', async () => {
     install('gemini', `exec node ${AGENT} "\${GEMINI_API_KEY:-login}"`);
     install('claude-agent-acp', `exec node ${AGENT} good`);
     const found = await find({ GEMINI_API_KEY: 'good', ANTHROPIC_API_KEY: 'sk-secret' });
@@ -112,7 +112,7 @@ describe('coding agents as workers', () => {
     expect(JSON.stringify(found)).not.toContain('sk-secret');
   });
 
-  it('that never answer cost the time limit once, and are ended [W20.S2]', async () => {
+  it('that never answer cost the time limit once, and are ended [WK.S2]', async () => {
     for (const name of ['codex-acp', 'gemini', 'goose'])
       install(name, `echo $$ >> ${join(folder, 'pids')}; exec sleep 60`);
     const limitMs = 2_000;

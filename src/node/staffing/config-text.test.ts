@@ -27,7 +27,7 @@ const saturn = { role: 'saturn', workers: [TESTS] };
 const mars = { role: 'mars', workers: [CODER, BRAIN] };
 
 describe('the text of ecliptic.json', () => {
-  it.each([undefined, '', ' \n', '\ufeff'])('is made with a schema where there is none: %j [W20.S4]', (text) => {
+  it.each([undefined, '', ' \n', '\ufeff'])('is made with a schema where there is none: %j [WK.S4]', (text) => {
     const written = staffedText(text, [saturn, mars]);
     expect(written.replace(/^\ufeff/, '')).toBe(`{
   "$schema": "./node_modules/ecliptic/schema/ecliptic.schema.json",
@@ -42,7 +42,7 @@ describe('the text of ecliptic.json', () => {
 `);
   });
 
-  it('keeps comments, order, trailing commas and layout, and adds lines only [W20.S4]', () => {
+  it('keeps comments, order, trailing commas and layout, and adds lines only [WK.S4]', () => {
     const before = `// worker, worker-: words of the file
 {
     /* data */ "data":   "./state",
@@ -78,7 +78,7 @@ describe('the text of ecliptic.json', () => {
     ['{\r\n\t"agents": {}\r\n}\r\n', '{"agents":{"saturn":{"exec":"npm test"}}}'],
     ['\ufeff{ "agents": { "saturn": [] } }', '{"agents":{"saturn":{"exec":"npm test"}}}'],
     ['{ "agents": { "saturn": {} } }', '{"agents":{"saturn":{"exec":"npm test"}}}'],
-  ])('of %j gets the worker [W20.S4]', (before, after) => {
+  ])('of %j gets the worker [WK.S4]', (before, after) => {
     const written = staffedText(before, [saturn]);
     expect(JSON.stringify(readJson(written.replace(/^\ufeff/, '')))).toBe(after);
     expect(written.startsWith('\ufeff')).toBe(before.startsWith('\ufeff'));
@@ -92,7 +92,7 @@ describe('the text of ecliptic.json', () => {
     ['{ "agents": ', 'not valid JSON'],
     ['[]', 'holds no object'],
     ['// nothing', 'not valid JSON'],
-  ])('is left alone where it cannot be edited safely: %s [W20.S4]', (text, reason) => {
+  ])('is left alone where it cannot be edited safely: %s [WK.S4]', (text, reason) => {
     expect(() => staffedText(text, [saturn])).toThrow(
       expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringContaining(reason) }),
     );

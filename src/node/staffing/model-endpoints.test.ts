@@ -31,7 +31,7 @@ async function endpoint(answer: readonly unknown[] | RequestListener, asked: Inc
 const look = (baseUrl: string, model?: string) => findModels(runtime, {}, { endpoints: [baseUrl], model });
 
 describe('models', () => {
-  it('are found by their list, the first that converses [W20.S2]', async () => {
+  it('are found by their list, the first that converses [WK.S2]', async () => {
     const asked: IncomingMessage[] = [];
     const baseUrl = await endpoint(['nomic-embed-text', 'qwen3:8b', 'llama3.2', 'whisper-1'], asked);
     const { workers, unusable } = await look(`${baseUrl}/`);
@@ -46,7 +46,7 @@ describe('models', () => {
     ]);
   });
 
-  it('of the environment get its key, which is written as a reference only [W20.S2]', async () => {
+  it('of the environment get its key, which is written as a reference only [WK.S2]', async () => {
     const asked: IncomingMessage[] = [];
     const baseUrl = await endpoint(['a', 'b'], asked);
     const local: IncomingMessage[] = [];
@@ -63,7 +63,7 @@ describe('models', () => {
     expect(JSON.stringify(found)).not.toContain('sk-secret');
   });
 
-  it('are not asked for at a vendor that only a key hints at [W20.S2]', async () => {
+  it('are not asked for at a vendor that only a key hints at [WK.S2]', async () => {
     const { workers, unusable } = await findModels(runtime, { OPENAI_API_KEY: 'sk-secret' }, { endpoints: [] });
     expect(workers).toEqual([]);
     expect(unusable).toMatchObject([
@@ -84,13 +84,13 @@ describe('models', () => {
     ['an error', (_, response) => response.writeHead(500).end(), 'it answers 500 without a list of models'],
     ['a refusal', (_, response) => response.writeHead(401).end('{"error":{}}'), 'it wants a key'],
     ['nothing', () => {}, 'it accepts connections, but did not answer in time'],
-  ])('are not usable at an endpoint with %s [W20.S2]', async (_, answer, reason) => {
+  ])('are not usable at an endpoint with %s [WK.S2]', async (_, answer, reason) => {
     const { workers, unusable } = await look(await endpoint(answer));
     expect(workers).toEqual([]);
     expect(unusable).toMatchObject([{ kind: 'model', reason, fix: expect.stringMatching(/./) }]);
   });
 
-  it('are not looked for behind a redirect, in endless answers or at a closed port [W20.S2]', async () => {
+  it('are not looked for behind a redirect, in endless answers or at a closed port [WK.S2]', async () => {
     const asked: IncomingMessage[] = [];
     const elsewhere = await endpoint(['a'], asked);
     const redirect: RequestListener = (_, response) => {

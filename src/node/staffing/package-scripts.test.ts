@@ -35,7 +35,7 @@ describe('the scripts of a package', () => {
     expect(found()).toEqual({ workers: [], unusable: [] });
   });
 
-  it('answer for the roles that test, check and measure; others are left out [W20.S2]', () => {
+  it('answer for the roles that test, check and measure; others are left out [WK.S2]', () => {
     const scripts = { test: 'node --test', lint: 'true', typecheck: 'tsc', bench: 'x', deploy: 'rm -rf /', start: 'x' };
     pack({ scripts });
     expect(found()).toEqual({
@@ -52,7 +52,7 @@ describe('the scripts of a package', () => {
     [{ packageManager: 'pnpm@9.1.0' }, undefined, 'pnpm', 'pnpm test'],
     [{}, 'yarn.lock', 'yarn', 'yarn test'],
     [{}, 'bun.lock', 'bun', 'bun run test'],
-  ])('are run by the package’s own manager: %j %s [W20.S2]', (about, lock, manager, line) => {
+  ])('are run by the package’s own manager: %j %s [WK.S2]', (about, lock, manager, line) => {
     pack({ ...about, scripts: { test: 'x' } });
     if (lock) writeFileSync(join(folder, lock), '');
     expect(found()).toEqual({
@@ -70,7 +70,7 @@ describe('the scripts of a package', () => {
     expect(found().workers).toEqual([['saturn', { exec: line }]]);
   });
 
-  it('are not usable while packages are missing, or if npm init wrote them [W20.S2]', () => {
+  it('are not usable while packages are missing, or if npm init wrote them [WK.S2]', () => {
     pack({ scripts: { test: 'echo "Error: no test specified" && exit 1', lint: 'x' }, devDependencies: { lint: '1' } });
     expect(found()).toMatchObject({
       workers: [],

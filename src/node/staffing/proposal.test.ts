@@ -22,7 +22,7 @@ function propose(workers: readonly FoundWorker[], config: StaffedConfig = {}, ro
 }
 
 describe('a proposal of staff', () => {
-  it('gives models the decisions, coding agents the files, and scripts the checks [W20.S3]', () => {
+  it('gives models the decisions, coding agents the files, and scripts the checks [WK.S3]', () => {
     expect(propose([coder, other, brain, tests, lint])).toEqual({
       roles: {
         sun: ['qwen3'],
@@ -39,7 +39,7 @@ describe('a proposal of staff', () => {
     });
   });
 
-  it('leaves a role without a worker rather than give it one that does not fit [W20.S3]', () => {
+  it('leaves a role without a worker rather than give it one that does not fit [WK.S3]', () => {
     const { roles, vacant } = propose([coder]);
     expect(Object.keys(roles)).toEqual(['mars', 'venus', 'pluto', 'saturn']);
     expect(vacant).toEqual([
@@ -51,7 +51,7 @@ describe('a proposal of staff', () => {
     expect(propose([]).vacant).toHaveLength(6);
   });
 
-  it('leaves every role alone that has a worker of any kind [W20.S3]', () => {
+  it('leaves every role alone that has a worker of any kind [WK.S3]', () => {
     const agents = {
       sun: { module: './sun.js' },
       mercury: { a2a: ['https://a.example'] },
@@ -71,7 +71,7 @@ describe('a proposal of staff', () => {
     expect(roles).toEqual({ mars: ['Codex'], reviewer: ['Codex'], pluto: ['Codex', 'qwen3'] });
   });
 
-  it('staffs the roles that are asked for, or all of them [W20.S3]', () => {
+  it('staffs the roles that are asked for, or all of them [WK.S3]', () => {
     expect(propose([coder, brain], {}, ['callisto', 'uranus', 'callisto']).roles).toEqual({
       callisto: ['Codex', 'qwen3'],
       uranus: ['qwen3', 'Codex'],

@@ -4,7 +4,7 @@ import { systemRuntime } from '../../runtime/system-runtime.js';
 import type { ProviderUpdate } from '../adapter/adapter.js';
 import { MeshTransport } from './mesh-transport.js';
 
-it('an agent of the mesh passes its usage on to the caller of the provider [W20.A5]', async () => {
+it('an agent of the mesh passes its usage on to the caller of the provider [WK.A5]', async () => {
   const runtime = systemRuntime();
   const node = await createNode({ runtime });
   node.agent({ id: 'mars' }).onTask(async (task) => {

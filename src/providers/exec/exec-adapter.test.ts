@@ -85,7 +85,7 @@ function contentOf(name: string): string {
 }
 
 describe('the task of an exec provider', () => {
-  it('is on standard input as text, with its context as JSON behind a blank line [W20.E1]', async () => {
+  it('is on standard input as text, with its context as JSON behind a blank line [WK.E1]', async () => {
     const adapter = await sh('cat; printf .');
     expect(await adapter.execute(task('say hello'), 'c')).toBe('say hello\n.');
     expect(await adapter.execute(task('two lines\nin one\n'), 'c')).toBe('two lines\nin one\n.');
@@ -95,7 +95,7 @@ describe('the task of an exec provider', () => {
     );
   });
 
-  it('is one JSON document on standard input where that is wanted [W20.E1]', async () => {
+  it('is one JSON document on standard input where that is wanted [WK.E1]', async () => {
     const adapter = await started({ command: 'cat', stdin: 'json' });
     const plain = { text: 'x', context: { input: [1] }, from: 'sun', conversation: 'talk-1' };
     expect(await adapter.execute(task('x', { context: { input: [1] } }), 'c')).toEqual(plain);
@@ -106,7 +106,7 @@ describe('the task of an exec provider', () => {
     });
   });
 
-  it('is in environment variables, and never in the command line [W20.E1]', async () => {
+  it('is in environment variables, and never in the command line [WK.E1]', async () => {
     const adapter = await script('console.log(JSON.stringify([process.argv, process.env]))');
     const context = { input: { n: 1 }, results: { first: 'ok' }, feedback: ['too short', 'again'], attempt: 3 };
     const text = '$(touch gone); `touch gone`; "quoted" \\';
@@ -128,7 +128,7 @@ describe('the task of an exec provider', () => {
     expect(plain.ECLIPTIC_TASK_ATTEMPT).toBe('1');
   });
 
-  it('is left out of the environment where it does not fit, and complete on standard input [W20.E1]', async () => {
+  it('is left out of the environment where it does not fit, and complete on standard input [WK.E1]', async () => {
     const adapter = await sh('env | grep -c "^ECLIPTIC_TASK_\\(TEXT\\|INPUT\\)"; cat | wc -c');
     const large = 'ä'.repeat(200_000);
     const context = { input: large };
@@ -156,11 +156,11 @@ describe('the result of an exec provider', () => {
     ['text where JSON is only a part', 'printf "{}\\n{}\\n"', '{}\n{}'],
     ['text that is a JSON number', 'echo 42', '42'],
     ['empty without output', 'true', ''],
-  ])('is %s [W20.E2]', async (_, command, result) => {
+  ])('is %s [WK.E2]', async (_, command, result) => {
     expect(await (await sh(command)).execute(task(), 'c')).toEqual(result);
   });
 
-  it('has at most 1 MiB; a program that prints more is stopped [W20.E2]', async () => {
+  it('has at most 1 MiB; a program that prints more is stopped [WK.E2]', async () => {
     const full = await script('process.stdout.write("x".repeat(1_048_576))');
     expect(await full.execute(task(), 'c')).toHaveLength(1_048_576);
     const flood = await sh('echo $$ > pid; yes');
@@ -173,7 +173,7 @@ describe('the result of an exec provider', () => {
     expect(lives(Number(contentOf('pid')))).toBe(false);
   });
 
-  it('is a failure with the exit code and the end of output and errors [W20.E2]', async () => {
+  it('is a failure with the exit code and the end of output and errors [WK.E2]', async () => {
     const adapter = await sh('seq 1 20000; echo "3 tests failed"; echo "see the log" >&2; exit 3');
     const { code, message, details, retryable } = await outcome(adapter.execute(task(), 'c-1'));
     expect({ code, details, retryable }).toMatchObject({
@@ -187,7 +187,7 @@ describe('the result of an exec provider', () => {
     expect((await outcome((await sh('exit 9')).execute(task(), 'c'))).message).toBe('worker ended with code 9');
   });
 
-  it('is a crash where a signal ends the program [W20.E2]', async () => {
+  it('is a crash where a signal ends the program [WK.E2]', async () => {
     const adapter = await sh('echo "out of luck" >&2; kill -KILL $$');
     expect(await outcome(adapter.execute(task(), 'c'))).toMatchObject({
       code: 'PROVIDER_CRASHED',
@@ -206,12 +206,12 @@ describe('the progress of an exec provider', () => {
     return updates.map(({ text }) => text);
   }
 
-  it('is each line of standard error, in order, before the result [W20.E3]', async () => {
+  it('is each line of standard error, in order, before the result [WK.E3]', async () => {
     const adapter = await sh('echo one >&2; echo out; echo >&2; echo two >&2; printf three >&2');
     expect(await progressOf(adapter)).toEqual(['one', 'two', 'three']);
   });
 
-  it('is limited in rate and length, whatever the program writes [W20.E3]', async () => {
+  it('is limited in rate and length, whatever the program writes [WK.E3]', async () => {
     const long = await progressOf(await script('console.error("y".repeat(5_000_000))'));
     expect(long).toEqual(['y'.repeat(1_024)]);
     const flood = await script(`const line = 'x'.repeat(99) + '\\n';
@@ -226,7 +226,7 @@ describe('the progress of an exec provider', () => {
     expect(lines.length).toBeLessThan(500);
   });
 
-  it('has no secrets, and neither has a failure [W20.E3]', async () => {
+  it('has no secrets, and neither has a failure [WK.E3]', async () => {
     const env = { KEY: { credential: 'key' } };
     // A cut through a secret leaves nothing of it.
     const said = 'head -c 1020 /dev/zero | tr "\\0" x >&2; echo "$KEY" >&2; echo "key $KEY" >&2; echo "given-1" >&2';
@@ -250,12 +250,12 @@ describe('the progress of an exec provider', () => {
 });
 
 describe('the program of an exec provider', () => {
-  it('runs in the folder of its lane, or in its own [W20.E4]', async () => {
+  it('runs in the folder of its lane, or in its own [WK.E4]', async () => {
     expect(await (await sh('pwd')).execute(task(), 'c')).toBe(join(folder, 'lanes', 'one'));
     expect(await (await started({ command: 'pwd', cwd: folder })).execute(task(), 'c')).toBe(folder);
   });
 
-  it('inherits few variables, and gets the latest credentials for each piece of work [W20.E4]', async () => {
+  it('inherits few variables, and gets the latest credentials for each piece of work [WK.E4]', async () => {
     vi.stubEnv('ECLIPTIC_TEST_SECRET', 'hidden');
     const adapter = await sh('echo "$GIVEN $KEY $ECLIPTIC_TEST_SECRET."; which cat > found', {
       env: { GIVEN: 'yes', KEY: { credential: 'key' } },
@@ -270,13 +270,13 @@ describe('the program of an exec provider', () => {
     vi.unstubAllEnvs();
   });
 
-  it('gets its arguments as they are, without a shell [W20.E4]', async () => {
+  it('gets its arguments as they are, without a shell [WK.E4]', async () => {
     const args = ['%s\\n', '$HOME', '*', 'a b', '; exit 1'];
     const adapter = await started({ command: 'printf', args });
     expect(await adapter.execute(task(), 'c')).toBe('$HOME\n*\na b\n; exit 1');
   });
 
-  it('is stopped with its process group when its time is over [W20.E5]', async () => {
+  it('is stopped with its process group when its time is over [WK.E5]', async () => {
     const adapter = await sh('echo $$ > pid; sleep 600 & echo $! > child; wait', { timeoutMs: 300 });
     const error = await outcome(adapter.execute(task(), 'c'));
     expect(error).toMatchObject({ code: 'PROVIDER_TIMEOUT', details: { timeoutMs: 300 }, correlationId: 'c' });
@@ -284,7 +284,7 @@ describe('the program of an exec provider', () => {
     expect(children.size).toBe(0);
   });
 
-  it('is stopped with its process group when its caller cancels [W20.E5]', async () => {
+  it('is stopped with its process group when its caller cancels [WK.E5]', async () => {
     const adapter = await sh('echo $$ > pid; sleep 600 & echo $! > child; wait');
     const abort = new AbortController();
     const work = outcome(adapter.execute(task(), 'c', { signal: abort.signal }));
@@ -294,7 +294,7 @@ describe('the program of an exec provider', () => {
     expect([contentOf('pid'), contentOf('child')].map(Number).filter(lives)).toEqual([]);
   });
 
-  it('does not get its task where the work is given up while it starts [W20.E5]', async () => {
+  it('does not get its task where the work is given up while it starts [WK.E5]', async () => {
     const adapter = await sh('cat > task; sleep 600');
     for (let turns = 0; turns < 10; turns++) {
       const abort = new AbortController();
@@ -308,7 +308,7 @@ describe('the program of an exec provider', () => {
     expect(children.size).toBe(0);
   });
 
-  it('is given up also while its credentials are looked up [W20.E5]', async () => {
+  it('is given up also while its credentials are looked up [WK.E5]', async () => {
     const config = { command: 'cat', env: { KEY: { credential: 'key' } }, timeoutMs: 50 };
     const lookups: ((secret: Secret) => void)[] = [];
     let late = false;
@@ -330,7 +330,7 @@ describe('the program of an exec provider', () => {
     expect(children.size).toBe(0);
   });
 
-  it('is killed when it ignores the request to end [W20.E5]', async () => {
+  it('is killed when it ignores the request to end [WK.E5]', async () => {
     const deaf = `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000);
       require('fs').writeFileSync('pid', String(process.pid));`;
     const adapter = await script(deaf, { timeoutMs: 500 });
@@ -338,7 +338,7 @@ describe('the program of an exec provider', () => {
     expect(lives(Number(contentOf('pid')))).toBe(false);
   });
 
-  it('is killed when it takes too much memory [W20.E5]', async () => {
+  it('is killed when it takes too much memory [WK.E5]', async () => {
     const adapter = await script('const all = []; setInterval(() => all.push(Buffer.alloc(20e6, 1)), 10)', {
       limits: { memoryMb: 200 },
     });
@@ -349,7 +349,7 @@ describe('the program of an exec provider', () => {
     expect(children.size).toBe(0);
   });
 
-  it('ends with its provider, and leaves no process [W20.E5]', async () => {
+  it('ends with its provider, and leaves no process [WK.E5]', async () => {
     const adapter = await sh('echo $$ >> pids; sleep 600 & echo $! >> pids; wait');
     const work = [1, 2, 3].map((n) => outcome(adapter.execute(task(), `c-${n}`)));
     await until(() => contentOf('pids').trim().split('\n').length === 6);
@@ -362,7 +362,7 @@ describe('the program of an exec provider', () => {
     expect(adapter.describe()).toEqual({});
   });
 
-  it('ends with its lane, and programs of other lanes do not [W20.E5]', async () => {
+  it('ends with its lane, and programs of other lanes do not [WK.E5]', async () => {
     const adapter = await sh('echo $$ > pid; sleep 600');
     const other = make('two');
     await other.init({ command: 'until [ -e go ]; do sleep 0.02; done; echo fine', shell: true });
@@ -380,13 +380,13 @@ describe('the program of an exec provider', () => {
 });
 
 describe('a program with bad manners', () => {
-  it('may leave its input unread [W20.E6]', async () => {
+  it('may leave its input unread [WK.E6]', async () => {
     const large = task('z'.repeat(900_000));
     expect(await (await sh('echo done')).execute(large, 'c')).toBe('done');
     expect(await (await sh('exec <&-; sleep 0.1; echo done')).execute(large, 'c')).toBe('done');
   });
 
-  it('may close its output early [W20.E6]', async () => {
+  it('may close its output early [WK.E6]', async () => {
     const adapter = await sh('echo early; exec >&- 2>&-; sleep 0.2; echo x > end');
     expect(await adapter.execute(task(), 'c')).toBe('early');
     expect(contentOf('end')).toBe('x\n');
@@ -396,7 +396,7 @@ describe('a program with bad manners', () => {
     ['in its group', ''],
     ['that ignores SIGTERM', 'trap "" TERM;'],
     ['in another session', ''],
-  ])('cannot hold its output open with a process %s [W20.E6]', async (how, before) => {
+  ])('cannot hold its output open with a process %s [WK.E6]', async (how, before) => {
     const inner = `(${before} echo $$ > /dev/null; sh -c 'echo $PPID $$ > pids; sleep 600')`;
     const start = how === 'in another session' ? `setsid sh -c "${inner.replaceAll('$', '\\$')}"` : inner;
     const adapter = await sh(`${start} & until [ -s pids ]; do sleep 0.02; done; echo done`);
@@ -410,7 +410,7 @@ describe('a program with bad manners', () => {
     expect(children.size).toBe(0);
   });
 
-  it('leaves no process, no file and no record behind, however often it runs [W20.E6]', async () => {
+  it('leaves no process, no file and no record behind, however often it runs [WK.E6]', async () => {
     const adapter = await sh('case $ECLIPTIC_TASK_TEXT in (*3) exit 1;; (*4) kill -9 $$;; (*) cat;; esac');
     await adapter.execute(task('warm'), 'c');
     await until(() => children.size === 0);
@@ -445,7 +445,7 @@ describe('the health of an exec provider', () => {
     ],
     ['command', () => ({ command: '  ', shell: true }), /command is empty/],
     ['place for arguments', () => ({ command: 'cat', args: ['x'], shell: true }), /belong into the command line/],
-  ])('is bad without a %s, and it does not start [W20.E7]', async (_, bad, message) => {
+  ])('is bad without a %s, and it does not start [WK.E7]', async (_, bad, message) => {
     writeFileSync(join(folder, 'plain'), 'x');
     const adapter = make();
     const error = await outcome(adapter.init(bad(folder)));
@@ -454,7 +454,7 @@ describe('the health of an exec provider', () => {
     expect((await outcome(adapter.health())).code).toBe('PROVIDER_UNAVAILABLE');
   });
 
-  it('changes with the program, without starting it [W20.E7]', async () => {
+  it('changes with the program, without starting it [WK.E7]', async () => {
     const program = join(folder, 'program');
     writeFileSync(program, '#!/bin/sh\necho ran >> ran\n', { mode: 0o755 });
     const adapter = await started({ command: program });

@@ -17,7 +17,7 @@ function progress() {
 }
 
 describe('progress by lines', () => {
-  it('reports 20 lines a second, and how many it left out [W20.E3]', () => {
+  it('reports 20 lines a second, and how many it left out [WK.E3]', () => {
     const { clock, lines, said, numbered } = progress();
     lines.take(numbered(15));
     lines.take(numbered(15));
@@ -33,7 +33,7 @@ describe('progress by lines', () => {
     expect(said.slice(40)).toEqual(['… 14 lines left out']);
   });
 
-  it('cleans lines before it cuts them, and says nothing after its end [W20.E3]', () => {
+  it('cleans lines before it cuts them, and says nothing after its end [WK.E3]', () => {
     const { lines, said } = progress();
     lines.take([`${'x'.repeat(1_020)}secret and more`]);
     expect(said).toEqual([`${'x'.repeat(1_020)}*** `]);

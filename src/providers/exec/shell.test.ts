@@ -22,7 +22,7 @@ describe('a command line', () => {
     ['2>errors tool', undefined],
     ['tool() { true; }; tool', undefined],
     ['', undefined],
-  ])('%j begins with the program %j, if that is certain [W20.E7]', (line, program) => {
+  ])('%j begins with the program %j, if that is certain [WK.E7]', (line, program) => {
     expect(firstProgram(line)).toBe(program);
   });
 
