@@ -101,8 +101,7 @@ export function watchCredentials({ runtime, credentials, providers }: Credential
           runtime.logger.info(about, 'provider did not restart with its new credentials');
         });
       } else if (!well || kind !== 'rotated') {
-        // A running check may have begun with the old value.
-        void providers.health.checkUnderWay(id).then(() => providers.health.checkNow(id));
+        void providers.recheck(id);
       }
     }
   });

@@ -58,6 +58,8 @@ export class ProviderRegistry {
   readonly #waiting: WaitingWork<RegisteredProvider>;
   readonly #providers = new Map<string, RegisteredProvider>();
   readonly #lanes = new Map<string, string>();
+  /** First starts under way. */
+  readonly #registering = new Map<string, Promise<void>>();
   readonly #watchers: Callbacks<[row: ProviderRow]>;
   #closed = false;
 
@@ -77,6 +79,14 @@ export class ProviderRegistry {
    * at its interval; the rejection says why.
    */
   async register(registration: ProviderRegistration, adapter: ProviderAdapter): Promise<void> {
+    const registering = this.#register(registration, adapter);
+    const { id } = registration;
+    const settled = registering.catch(() => {}).finally(() => this.#registering.delete(id));
+    this.#registering.set(id, settled);
+    return registering;
+  }
+
+  async #register(registration: ProviderRegistration, adapter: ProviderAdapter): Promise<void> {
     const { laneId, ...checked } = checkRegistration(registration);
     this.#admit(checked.id);
     const provider = new RegisteredProvider(this.#runtime, checked, adapter, {
@@ -224,6 +234,13 @@ export class ProviderRegistry {
       this.#events.emit('provider.renew.failed', { ...about, code: failure.code, reason: failure.message });
       throw failure;
     }
+  }
+
+  /** Checks a provider now; a start or check under way may have begun before the change that this is for. */
+  async recheck(id: string): Promise<void> {
+    await this.#registering.get(id);
+    await this.health.checkUnderWay(id);
+    this.health.checkNow(id);
   }
 
   /** Work in flight fails with `PROVIDER_TERMINATED`. */
