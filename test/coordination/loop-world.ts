@@ -6,6 +6,8 @@ import { RalphLoop, type RunInit } from '../../src/plans/ralph-loop.js';
 import type { RunView } from '../../src/plans/run-news.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
+// The loop loads it with its first plan, and the simulated clock does not wait for real files.
+import '../../src/plans/plan-check.js';
 
 /** A node, its loop, and what its workers were given. */
 export class LoopWorld {

@@ -5,6 +5,8 @@ import { RalphLoop } from '../../src/plans/ralph-loop.js';
 import type { RunNews, RunView } from '../../src/plans/run-news.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
 import { type NetworkedNode, Nodes } from '../nodes-fixture.js';
+// The loop loads it with its first plan, and the simulated clock does not wait for real files.
+import '../../src/plans/plan-check.js';
 
 /** The input of a swarm member: its sub-task, and the input of the whole task. */
 interface Share extends SubTaskInput {
