@@ -14,6 +14,8 @@ tasks:
   - id: first
     description: Begin.
     agent: worker
+    # Long enough for the command to follow the run before anything ends.
+    input: { takesMs: 400 }
   - id: second
     description: Go on.
     agent: worker
