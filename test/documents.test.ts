@@ -32,7 +32,7 @@ describe('ARCHITECTURE.md', () => {
     }
   });
 
-  it('lists seven walks by files and functions that exist, within the number of files that each may have', () => {
+  it('lists its walks by files and functions that exist, within the number of files that each may have', () => {
     for (const [title, most] of Object.entries(WALKS)) {
       const steps = [...section(title).matchAll(/^\d+\. `(src\/\S+)` (`[^—]+) —/gm)];
       expect(steps.length, title).toBeGreaterThan(3);
