@@ -13,6 +13,7 @@ const WALKS: Readonly<Record<string, number>> = {
   'An A2A task, streamed': 36,
   'A durable message': 40,
   'A sub-task of a swarm': 32,
+  'A task for a model': 11,
   '`ecliptic agents`': 11,
 };
 

@@ -81,10 +81,8 @@ export const askTool: ModelTool = modelTool({
   description: 'Asks the caller of the task a question that you cannot answer yourself, and waits for the answer.',
   arguments: z.object({ question: z.string().min(1).max(4_000) }),
   summary: ({ question }) => oneLine(question, TEXT_CHARS),
-  run({ question }, { ask }) {
-    if (ask) return ask(question);
-    throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the caller takes no questions: decide, or say what is missing');
-  },
+  // It is only offered where the caller takes questions.
+  run: ({ question }, { ask }) => ask!(question),
 });
 
 function listed(lines: readonly string[], wanted: string | undefined): string {

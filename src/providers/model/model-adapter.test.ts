@@ -255,7 +255,7 @@ describe('tool calls of a model', () => {
     );
     const onQuestion = async ({ text }: { text: string }) => `You asked: ${text}`;
     expect(await world.run('ask', { onQuestion })).toContain('You asked: Which?');
-    expect(await world.run('ask')).toContain('Error OPERATION_NOT_SUPPORTED');
+    expect(await world.run('ask')).toContain('Error TOOL_NOT_FOUND');
   });
 
   it('see other agents and use their tools, with approvals [WK.M2]', async () => {

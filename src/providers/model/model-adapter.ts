@@ -172,13 +172,14 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   }
 
   async #run(
-    { client, system, tools, limits, config }: Ready,
+    { client, system, tools: all, limits, config }: Ready,
     task: WorkerTask,
     { signal, onUpdate = () => {}, onQuestion }: ExecuteTerms & { signal: AbortSignal },
     correlationId: string,
   ): Promise<unknown> {
     const mark = () => fenceMark(this.#components.runtime);
     const ask = onQuestion && ((text: string) => onQuestion({ kind: 'question', text }));
+    const tools = ask ? all : all.filter((tool) => tool !== askTool);
     const earlier = this.#conversations.get(task.conversation ?? '') ?? [];
     const messages: ChatMessage[] = [
       { role: 'system', content: system },
