@@ -171,6 +171,12 @@ describe('ecliptic staff', () => {
     const { code, stderr } = await staff(['--endpoint', baseUrl, '--yes']);
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^INVALID_CONFIG: .*ecliptic\.json: /) });
     expect(read('ecliptic.json')).toBe('{ "agents": ');
+    write('ecliptic.json', '{ "mesh": 1 }');
+    expect(await staff(['--endpoint', baseUrl, '--yes'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/INVALID_CONFIG.*\n.*mesh: is not a key that belongs here/),
+    });
+    expect(read('ecliptic.json')).toBe('{ "mesh": 1 }');
   });
 
   it('says that a running node has to be restarted [WK.S4]', async () => {

@@ -38,17 +38,29 @@ const send = verb({
     `--durable --ttl 7d --as sun --to mars@3f9a '{"build":"login"}'`,
     `echo '{"build":"login"}' | % --as sun --capability backend.api -`,
   ],
-  async run({ call, values, words: [json], output }) {
+  async run({ connect, values, words: [json], output }) {
     const { as, type, thread, justification, durable, ttl: ttlMs } = values;
     const to = addressee(values);
     const payload = await readPayload(json);
     // The node checks the type, and names those that exist.
     const known = type as 'notification' | undefined;
-    const result = await call('send', { ...to, as, payload, type: known, thread, justification, ttlMs, durable });
+    const client = await connect();
+    const result = await client.call('send', {
+      ...to,
+      as,
+      payload,
+      type: known,
+      thread,
+      justification,
+      ttlMs,
+      durable,
+    });
+    const { state } = (await client.call('agents')).find(({ id }) => id === result.targetAgentId) ?? {};
+    const note = state === 'unstaffed' ? `; it has no worker that would read it. To staff it: ecliptic staff` : '';
     output.value(result, () =>
       result.stored
-        ? `stored for ${result.targetAgentId}; see: ecliptic receipt ${result.messageId}`
-        : `delivered to ${result.targetAgentId} (${result.path})`,
+        ? `stored for ${result.targetAgentId}${note}; see: ecliptic receipt ${result.messageId}`
+        : `delivered to ${result.targetAgentId} (${result.path})${note}`,
     );
   },
 });
@@ -186,7 +198,12 @@ const thread = verb({
   examples: ['01JCQX4M0V7Y8Z9ABCDEFGHJKM'],
   async run({ connect, words: [id], output }) {
     const client = await connect();
-    const envelopes = await client.call('thread', { id });
+    const envelopes: A2AEnvelope[] = [];
+    // A long conversation comes in pages.
+    for (let page = await client.call('thread', { id }); page.length > 0; ) {
+      envelopes.push(...page);
+      page = await client.call('thread', { id, from: envelopes.length });
+    }
     const events = await client.call('thread.events', { id: envelopes[0]?.correlationId ?? id });
     const all = [...envelopes, ...events].sort((a, b) => a.timestamp - b.timestamp);
     output.rows(all, 'no messages are known of that thread', (one) => ({

@@ -24,17 +24,26 @@ const assign = verb({
   examples: ['', '--roles mars,callisto --yes', '--only model --endpoint http://127.0.0.1:9000/v1', '--dry-run --json'],
   async run(invocation) {
     const { values, env, output } = invocation;
-    const [{ readStaffedConfig, staffedText }, { findWorkers }, { proposeStaff }, { systemRuntime }, files] =
-      await Promise.all([
-        import('../node/staffing/config-text.js'),
-        import('../node/staffing/find-workers.js'),
-        import('../node/staffing/proposal.js'),
-        import('../runtime/system-runtime.js'),
-        import('../system/files/text-file.js'),
-      ]);
+    const [
+      { readStaffedConfig, staffedText },
+      { findWorkers },
+      { proposeStaff },
+      { systemRuntime },
+      files,
+      { parseConfig },
+    ] = await Promise.all([
+      import('../node/staffing/config-text.js'),
+      import('../node/staffing/find-workers.js'),
+      import('../node/staffing/proposal.js'),
+      import('../runtime/system-runtime.js'),
+      import('../system/files/text-file.js'),
+      import('../node/config/load.js'),
+    ]);
     const file = resolve(values.config ?? (env.ECLIPTIC_CONFIG || 'ecliptic.json'));
     const before = naming(file, () => files.readUtf8(file));
     const config = naming(file, () => readStaffedConfig(before));
+    // A node could not start with it, however many workers it names.
+    if (before !== undefined && before.trim() !== '') parseConfig(before, file);
     // Unknown roles are refused before anything is started or contacted.
     proposeStaff({ workers: [], unusable: [] }, config, values.roles);
     const { only, model, endpoint: endpoints } = values;

@@ -148,6 +148,8 @@ export class Host {
     const { registry, router } = node;
     const loop = new RalphLoop({ runtime, store, registry, router, agent, children }, hierarchy);
     parts.add({ name: 'plans', stop: () => loop.close() });
+    // Registered before runs continue, so that their tasks wait for workers that are being started.
+    void workers.start();
     await loop.resume();
 
     const { failures } = configured;
@@ -162,7 +164,6 @@ export class Host {
     server = new ControlServer({ runtime, methods, identity: { node: node.key, pid: process.pid, version: VERSION } });
     parts.add({ name: 'control socket', stop: () => server.refuse() });
     await server.listen(control);
-    void workers.start();
     return host;
   }
 

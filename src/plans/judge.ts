@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { readSchema } from '../mcp/schema.js';
-import { EclipticError } from '../runtime/errors.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { endOfText } from '../runtime/text.js';
 import type { Children } from '../system/process/children.js';
 import { valueIn } from './answers.js';
@@ -54,7 +54,12 @@ export class Judge {
   async #byAgent(agent: string, { run, task, settings, input, signal }: Judged, result: unknown): Promise<Judgement> {
     const question = verdictQuestion({ ...task, input: input.input }, input.attempt, result);
     const options = { timeoutMs: settings.timeoutMs, signal };
-    return readVerdict(agent, await this.#agent(run.agent).request(agent, question, options));
+    try {
+      return readVerdict(agent, await this.#agent(run.agent).request(agent, question, options));
+    } catch (error) {
+      const { code, message, details } = toEclipticError(error, 'HANDLER_FAILED');
+      throw new EclipticError(code, `the validator ${agent} gave no verdict: ${message}`, details, error);
+    }
   }
 }
 

@@ -131,6 +131,8 @@ describe('the Ralph loop’s decisions', () => {
     const loop = new Loop([task('a', { validated: true })]);
     loop.tell('finished', 'a').tell('unjudged', 'a', { error: ERROR });
     expect(loop.phases).toEqual({ a: 'pausing' });
+    // The fault of the validator is no feedback for the worker.
+    expect(loop.state.tasks.get('a')).toMatchObject({ reason: ERROR, feedback: [] });
     expect(loop.tell('due', 'a').effects).toEqual([{ type: 'validate', task: 'a', attempt: 1 }]);
   });
 

@@ -47,6 +47,11 @@ const NEW: TaskState = {
   since: 0,
 };
 
+interface RetryTerms {
+  readonly pauseMs?: number;
+  readonly isFeedback?: boolean;
+}
+
 /** The state before the first event. */
 const NOTHING: LoopState = {
   settings: {
@@ -186,7 +191,8 @@ class Turn {
         this.#retry(id, event.error, !HOPELESS.has(event.error.code));
         break;
       case 'unjudged':
-        this.#retry(id, event.error, !HOPELESS.has(event.error.code));
+        // The fault of a validator is no feedback for the worker.
+        this.#retry(id, event.error, !HOPELESS.has(event.error.code), { isFeedback: false });
         break;
       case 'due':
         this.#set(id, { phase: 'waiting' });
@@ -202,13 +208,14 @@ class Turn {
     const reason: Reason = { code: 'RESULT_REFUSED', message };
     if (verdict === 'approved') this.#set(id, { phase: 'done', reason: undefined });
     else if (verdict === 'rejected') this.#settle(id, reason);
-    else this.#retry(id, reason, true, 0);
+    else this.#retry(id, reason, true, { pauseMs: 0 });
   }
 
-  #retry(id: string, reason: Reason, hopeful: boolean, pauseMs?: number): void {
+  #retry(id: string, reason: Reason, hopeful: boolean, { pauseMs, isFeedback = true }: RetryTerms = {}): void {
     const before = this.#tasks.get(id)!;
     const failures = before.failures + 1;
-    this.#set(id, { failures, reason, feedback: withMore(before.feedback, reason.message) });
+    const feedback = isFeedback ? withMore(before.feedback, reason.message) : before.feedback;
+    this.#set(id, { failures, reason, feedback });
     if (!hopeful || this.#failing || failures > this.#plan(id).retries) this.#settle(id, reason);
     else if (pauseMs === 0) this.#set(id, { phase: 'waiting' });
     else {

@@ -48,19 +48,24 @@ describe('a plan that an agent makes [WK.P3]', () => {
     expect(text).toContain('mars (L2): mars.work');
     expect(text).toContain('Add a login page');
     expect(text).not.toContain('idle');
-    // No judge has a worker, so criteria are not offered.
-    expect(JSON.stringify(outputSchema)).not.toContain('criteria');
     const { validate: _, ...task } = { ...TASK, ...strict };
     const { check } = readSchema(outputSchema as Record<string, unknown>, 'output', 'the plan');
     expect(await check({ name: 'x', description: 'y', tasks: [task] })).toHaveProperty('value');
-    expect(await check({ name: 'x', tasks: [] })).toHaveProperty('faults');
+    expect(await check({ name: 'x' })).toHaveProperty('faults');
+  });
+
+  it('gives acceptance criteria to the worker where no agent judges', async () => {
+    planner('sun', { tasks: [{ ...TASK, criteria: ['It is short.'] }] });
+    const [task] = (await make()).plan.tasks;
+    expect(task).toEqual({ ...TASK, description: 'Do it.\nThe result is accepted if:\n- It is short.' });
   });
 
   it('offers acceptance criteria when there is an agent that judges', async () => {
     world.node.agent({ id: 'mercury' }).onRequest(() => 'approved');
     planner('sun', { tasks: [{ ...TASK, validate: { criteria: ['It is short.'] } }] });
     expect((await make()).plan.tasks[0]!.validate).toEqual({ criteria: ['It is short.'] });
-    expect(JSON.stringify(asked[0]!.outputSchema)).toContain('criteria');
+    planner('sun', { tasks: [{ ...TASK, criteria: ['It is long.'] }] });
+    expect((await make()).plan.tasks[0]!.validate).toEqual({ criteria: ['It is long.'] });
   });
 
   it.each([

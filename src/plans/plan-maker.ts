@@ -66,13 +66,13 @@ export async function makePlan(
   for (let attempt = 1; attempt <= 1 + MAX_REPAIRS; attempt++) {
     tell({ event: 'asked', planner, attempt, faults });
     const question = {
-      text: questionText(goal, agents, isJudged, text, faults),
-      outputSchema: planSchemaForModels(isJudged),
+      text: questionText(goal, agents, text, faults),
+      outputSchema: PLAN_SCHEMA,
       ...{ goal, agents },
       ...(text !== undefined && { plan: text, faults }),
     };
     const answer = await agent.request(planner, question, { timeoutMs: ANSWER_MS, signal });
-    text = planText(answer);
+    text = planText(answer, isJudged);
     try {
       const plan = await readPlan(text, 'plan.yaml', world, as);
       faults = foreignCommands(plan);
@@ -87,8 +87,8 @@ export async function makePlan(
 }
 
 /** The answer as YAML: an object, or a text that is JSON or YAML, perhaps in a code fence. */
-function planText(answer: unknown): string {
-  if (typeof answer !== 'string') return asYaml(answer);
+function planText(answer: unknown, isJudged: boolean): string {
+  if (typeof answer !== 'string') return asYaml(answer, isJudged);
   const said = unfenced(answer);
   const document = parseDocument(said, { prettyErrors: false });
   let hasAlias = false;
@@ -99,11 +99,26 @@ function planText(answer: unknown): string {
   });
   // Otherwise the text is read as it is, so that its faults are found where they are.
   const isPlain = document.errors.length === 0 && !hasAlias && isCollection(document.contents);
-  return isPlain ? asYaml(document.toJS()) : said;
+  return isPlain ? asYaml(document.toJS(), isJudged) : said;
 }
 
-function asYaml(value: unknown): string {
-  return stringify(withoutNulls(value) ?? null, { lineWidth: 0 });
+function asYaml(value: unknown, isJudged: boolean): string {
+  const plan = withoutNulls(value) ?? null;
+  const tasks = isRecord(plan) && Array.isArray(plan.tasks) ? plan.tasks : undefined;
+  const whole = tasks ? { ...(plan as object), tasks: tasks.map((task) => withCriteria(task, isJudged)) } : plan;
+  return stringify(whole, { lineWidth: 0 });
+}
+
+/** Acceptance criteria are for the validator, where there is one, else for the worker. */
+function withCriteria(task: unknown, isJudged: boolean): unknown {
+  if (!isRecord(task) || !Array.isArray(task.criteria) || task.validate !== undefined) return task;
+  const { criteria, ...rest } = task;
+  if (isJudged) return { ...rest, validate: { criteria } };
+  return { ...rest, description: `${rest.description}\nThe result is accepted if:\n${listed(criteria.map(String))}` };
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Fields with any JSON, in which null and empty values mean something. */
@@ -138,7 +153,6 @@ interface OfferedAgent {
 function questionText(
   goal: string,
   agents: readonly OfferedAgent[],
-  isJudged: boolean,
   plan: string | undefined,
   faults: readonly string[],
 ): string {
@@ -150,7 +164,7 @@ function questionText(
     '"description" says what to do and what the result is. The agent sees only it and the results of the tasks in "dependsOn".',
     '"dependsOn" names tasks whose results the task needs. Tasks that do not depend on each other run at the same time.',
     '"divisible": true lets several agents share a task with capabilities.',
-    ...(isJudged ? ['"validate.criteria" are acceptance criteria by which the result is judged.'] : []),
+    '"criteria" are acceptance criteria for the result of a task.',
     'An "id" has up to 64 letters, digits, "_", "-" and ".". Leave out, or set to null, whatever is not needed.',
   ];
   return [
@@ -168,15 +182,16 @@ function questionText(
 }
 
 function optionalBut(required: readonly string[], properties: Readonly<Record<string, unknown>>) {
-  return { ...strictObject(properties), required };
+  // The plan's own check names a field that does not belong there.
+  return { ...strictObject(properties), required, additionalProperties: true };
 }
 
 /** The plan's JSON Schema as far as models with strict structured output understand it. */
-function planSchemaForModels(isJudged: boolean): Readonly<Record<string, unknown>> {
+function planSchemaForModels(): Readonly<Record<string, unknown>> {
   const text = { type: 'string' };
   const texts = { type: 'array', items: text };
   const orNull = (schema: Readonly<Record<string, unknown>>) => ({ ...schema, type: [schema.type, 'null'] });
-  return strictObject({
+  return optionalBut(['tasks'], {
     name: { ...text, description: 'A short name: lower-case words with hyphens.' },
     description: text,
     tasks: {
@@ -189,8 +204,10 @@ function planSchemaForModels(isJudged: boolean): Readonly<Record<string, unknown
         capabilities: orNull(texts),
         divisible: orNull({ type: 'boolean' }),
         dependsOn: texts,
-        ...(isJudged && { validate: orNull(strictObject({ criteria: texts })) }),
+        criteria: orNull(texts),
       }),
     },
   });
 }
+
+const PLAN_SCHEMA = planSchemaForModels();

@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
+import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import type { Disk } from '../system/files/disk.js';
 import { FileStore, type FileStoreOptions } from './file-store.js';
 import { defineTable, type Table } from './table.js';
@@ -325,6 +326,30 @@ describe('a full disk', () => {
     expect(await store.check()).toEqual([]);
     const again = await openOn(disk.copy());
     expect((await again.read(events)).map((row) => row.at)).toEqual([99]);
+  });
+
+  it('flushes a full log when there is room again [ST6]', async () => {
+    const disk = new SimulatedDisk();
+    const runtime = new SimulatedRuntime();
+    const opening = openOn(disk, { runtime, logBytes: 20_000 });
+    await runtime.advance(10);
+    const store = await opening;
+    const logs = () => disk.list().filter((name) => name.startsWith('log-')).length;
+    // Room for the logs, and not for a run beside them.
+    disk.capacity = 45_000;
+    for (let n = 0; n < 5; n++) {
+      const written = store.write([events.insert({ seq: 0, at: n, event: 'x'.repeat(6_000) })]);
+      await runtime.advance(10);
+      await written;
+    }
+    expect(logs()).toBe(2);
+    disk.capacity = Number.POSITIVE_INFINITY;
+    await runtime.advance(6_000);
+    expect(logs()).toBe(1);
+    expect(await store.count(events)).toBe(5);
+    const closing = store.close();
+    await runtime.advance(10);
+    await closing;
   });
 
   it('lets a store close only when all callers are told, also from a callback', async () => {

@@ -1,5 +1,5 @@
 import { EclipticError } from '../runtime/errors.js';
-import type { Runtime } from '../runtime/runtime.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Disk } from '../system/files/disk.js';
 import { Database } from './database.js';
 import { storeDamaged, storeFailed, toStoreError } from './faults.js';
@@ -28,6 +28,8 @@ export interface Damage {
 
 /** Bounds the time of the next start, which reads the log. */
 const LOG_BYTES = 24 * 1_048_576;
+/** After a flush that failed. */
+const RETRY_MS = 5_000;
 /** Of a key of an index. */
 const NO_VALUE = Buffer.alloc(0);
 
@@ -57,6 +59,7 @@ export class StoreFiles {
   /** The number of the next file. */
   #next = 1;
   #flushing: Promise<void> | undefined;
+  #retry: Timer | undefined;
   #merging: Promise<void> | undefined;
   #manifest: Promise<void> = Promise.resolve();
   #isDamaged = false;
@@ -106,6 +109,7 @@ export class StoreFiles {
     this.#fullAt = this.#log.length + this.#logBytes;
     if (this.database.frozen) {
       await this.#flushing;
+      this.#retry?.cancel();
       // The flush has failed; it is tried again before memory fills up.
       if (this.database.frozen) await this.#flush(this.database.frozen);
     }
@@ -142,6 +146,7 @@ export class StoreFiles {
   /** Leaves no log to replay, where the disk permits that. */
   async close(): Promise<void> {
     this.#isClosing = true;
+    this.#retry?.cancel();
     await this.#settled();
     if (!this.database.memtable.isEmpty || this.database.frozen) {
       await this.rotate().catch((error) => this.#report(error));
@@ -264,9 +269,22 @@ export class StoreFiles {
   }
 
   #freeze(): void {
-    const frozen = this.database.freeze();
+    this.#flushInBackground(this.database.freeze());
+  }
+
+  #flushAgain(): void {
+    const { frozen } = this.database;
+    if (frozen && !this.#flushing && !this.#isClosing) this.#flushInBackground(frozen);
+  }
+
+  #flushInBackground(frozen: Memtable): void {
     this.#flushing = this.#flush(frozen)
-      .catch((error) => this.#report(error))
+      .catch((error) => {
+        this.#report(error);
+        // A full disk may have room later. Damage stays.
+        if (!this.#isDamaged && !this.#isClosing)
+          this.#retry = this.#runtime.setTimer(() => this.#flushAgain(), RETRY_MS);
+      })
       .finally(() => {
         this.#flushing = undefined;
         this.#merging ??= this.#mergeSome().finally(() => {

@@ -219,6 +219,8 @@ async function start(first: readonly Call[] = []): Promise<ModelWorld> {
   for (const place of [world.outside, join(folder, 'private')]) writeFileSync(join(place, 'key'), SECRET);
   writeFileSync(join(dirname(dirname(folder)), 'credentials'), SECRET);
   symlinkSync(world.outside, join(folder, 'link'));
+  // A link with a harmless name to a file that may not be read.
+  symlinkSync(join(folder, 'private', 'key'), join(folder, 'note.txt'));
   symlinkSync(join(world.outside, 'new'), join(folder, 'dangling'));
   return world;
 }
@@ -281,7 +283,7 @@ describe('a model that obeys hostile text', () => {
       ['three'],
       ['hacked'],
       // Without `private/key`, which it may not read.
-      ['a.txt', 'dangling', 'link', 'private/', 'protected/'],
+      ['a.txt', 'dangling', 'link', 'note.txt', 'private/', 'protected/'],
     ]);
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('hacked');
   });

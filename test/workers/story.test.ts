@@ -181,6 +181,30 @@ describe('a plan that brains make and do', () => {
   );
 });
 
+describe('a plan whose node is killed in the middle of a task without retries', () => {
+  it(
+    'goes on when the workers are back, and finds them although they are still being started [WK.2]',
+    inCluster(async (cluster) => {
+      const program = `const fs = require('fs'); fs.appendFileSync('begun.log', 'x');
+        setTimeout(() => console.log('done'), fs.readFileSync('begun.log', 'utf8').length > 1 ? 10 : 60_000);`;
+      const agents = { saturn: { exec: { command: process.execPath, args: ['-e', program] } } };
+      const node = await cluster.start('keeper', { args: ['--no-dht'], config: { agents } });
+      await staffed(node, ['saturn']);
+      const text = JSON.stringify({ tasks: [{ id: 'a', description: 'Do it.', agent: 'saturn', retries: 0 }] });
+      const { id } = await node.call<{ id: string }>('run.start', { text, file: join(node.home, 'plan.json') });
+      await until(() => existsSync(join(node.home, 'begun.log')), 'the program has begun');
+      await node.crash();
+      await node.start();
+      const view = await until(async () => {
+        const now = await node.call<{ status: string; tasks: { result?: unknown }[] }>('run', { id });
+        return now.status === 'running' ? undefined : now;
+      }, 'the run has ended');
+      expect(view).toMatchObject({ status: 'done', tasks: [{ result: 'done' }] });
+    }),
+    120_000,
+  );
+});
+
 async function stateOf(node: ProcessNode, agent: string): Promise<string> {
   const rows = await node.json<{ id: string; state: string }[]>('agents');
   return rows.find(({ id }) => id === agent)!.state;

@@ -138,7 +138,8 @@ export const API = {
   }).gives<RoutingResult>(),
   request: takes({ ...recipient, as: required, payload: given, timeoutMs: number }).gives<unknown>(),
   broadcast: takes({ as: required, payload: given }).gives<RoutingResult>(),
-  thread: takes(id).gives<readonly A2AEnvelope[]>(),
+  /** From the message with that number on, as many as fit into one answer. */
+  thread: takes({ ...id, from: number }).gives<readonly A2AEnvelope[]>(),
   'thread.events': takes(id).gives<A2ALogEvent[]>(),
   outbox: takes({ after: number }).gives<MailRow[]>(),
   inbox: takes({ as: required, after: number, waitMs: number }).gives<MailRow[]>(),

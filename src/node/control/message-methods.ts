@@ -50,7 +50,7 @@ export function messageMethods(context: ControlContext) {
     request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>
       node.agentById(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
     broadcast: ({ as, payload }) => node.agentById(as).broadcast(payload),
-    thread: ({ id }) => conversation(id, context),
+    thread: async ({ id, from = 0 }) => fitting((await conversation(id, context)).slice(from)),
     'thread.events': ({ id }) => node.providerEvents.of(id),
   } satisfies Partial<Handlers>;
 }
@@ -101,7 +101,7 @@ async function conversation(given: string, context: ControlContext): Promise<rea
     const id = await completed(given, context);
     if (id !== given) found = await messagesAbout(id, context);
   }
-  return fitting(await Promise.all(found.map((envelope) => withPayload(envelope, context))));
+  return Promise.all(found.map((envelope) => withPayload(envelope, context)));
 }
 
 async function messagesAbout(id: string, { node }: ControlContext): Promise<readonly A2AEnvelope[]> {

@@ -74,7 +74,7 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
       async run({ text, path: at = '.' }, context) {
         await allow('fs.read', at, context);
         const { paths, isCut } = await workspace.list(at, { depth: MAX_SEARCH_DEPTH, most: MAX_SEARCHED_FILES });
-        const hits = await search(workspace, text, paths.filter(isReadable), context.signal);
+        const hits = await search(workspace, text, paths, isReadable, context.signal);
         const note = isCut ? [`(searched the first ${MAX_SEARCHED_FILES} files)`] : [];
         return [...hits, ...note].join('\n') || 'No line contains it.';
       },
@@ -116,14 +116,15 @@ async function search(
   workspace: Workspace,
   text: string,
   paths: readonly string[],
+  isReadable: (path: string) => boolean,
   signal: AbortSignal,
 ): Promise<string[]> {
   const hits: string[] = [];
   for (const path of paths) {
     if (path.endsWith('/')) continue;
     if (signal.aborted) throw signal.reason;
-    // A file may be gone, a link, or too large: the search goes on with the others.
-    const content = await workspace.read(path).catch(() => '');
+    // A file may be gone, outside, or too large: the search goes on with the others.
+    const content = await readAllowed(workspace, path, isReadable).catch(() => '');
     if (content.includes('\0') || !content.includes(text)) continue;
     for (const [index, line] of content.split('\n').entries()) {
       if (line.includes(text)) hits.push(`${path}:${index + 1}: ${line.trim().slice(0, MAX_HIT_CHARS)}`);
@@ -131,4 +132,10 @@ async function search(
     }
   }
   return hits;
+}
+
+/** The content of a file that may be read. A link is judged by its target. */
+async function readAllowed(workspace: Workspace, path: string, isReadable: (path: string) => boolean): Promise<string> {
+  const target = workspace.shown(await workspace.locate(path));
+  return isReadable(path) && isReadable(target) ? workspace.read(path) : '';
 }

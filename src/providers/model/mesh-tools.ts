@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Agent } from '../../agent/agent.js';
 import { oneLine } from '../../mcp/fence.js';
 import { asContent, textsOf } from '../../mcp/result-text.js';
-import { joinAddress } from '../../mesh/address.js';
+import { joinAddress, splitAddress } from '../../mesh/address.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
@@ -63,7 +63,9 @@ export function meshTools({ agent, registry, gate }: MeshToolsInit): ModelTool[]
       async run({ tool, arguments: args = {} }, { correlationId, signal }) {
         const found = agent.mcp.tools.find(({ name }) => name === tool);
         if (!found) throw new EclipticError('TOOL_NOT_FOUND', `there is no tool "${tool}" that you may call`);
-        const action = found.annotations?.readOnlyHint === true ? 'tool.read' : 'tool.call';
+        // Another node may claim anything of its tools.
+        const isLocal = splitAddress(found.agent).node === undefined;
+        const action = isLocal && found.annotations?.readOnlyHint === true ? 'tool.read' : 'tool.call';
         const asked = { agent: agent.id, provider: agent.id, action, subject: tool };
         await gate.require(asked, { details: { arguments: args }, correlationId, signal });
         const { content, isError } = asContent(await agent.mcp.call(tool, args, { signal }));

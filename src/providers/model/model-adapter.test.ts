@@ -97,6 +97,20 @@ describe('an answer of a model', () => {
     expect(() => readFileSync(join(world.folder, 'a.txt'))).toThrow('ENOENT');
   });
 
+  it('that says that the task is not done is a failure, and so is giving up [WK.2]', async () => {
+    const given: Reply = { calls: [['give_up', { reason: 'the file is missing' }]] };
+    const world = await start(
+      replies('NOT DONE: no idea', 'The task is not done. It failed.', given, 'Is it not done? It is.'),
+    );
+    expect(await world.fails('1')).toMatchObject({
+      code: 'PROVIDER_EXECUTE_FAILED',
+      message: /not done: NOT DONE: no idea/,
+    });
+    expect(await world.fails('2')).toMatchObject({ code: 'PROVIDER_EXECUTE_FAILED', message: /It failed/ });
+    expect(await world.fails('3')).toMatchObject({ code: 'PROVIDER_EXECUTE_FAILED', message: /the file is missing/ });
+    expect(await world.run('4')).toBe('Is it not done? It is.');
+  });
+
   it('that is empty is asked for again, with all tools, at most three times [WK.M4]', async () => {
     const world = await start(replies('', { text: ' \n' }, 'here it is', '', '', '', '', 'too late'));
     expect(await world.run('1')).toBe('here it is');

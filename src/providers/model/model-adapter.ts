@@ -25,7 +25,7 @@ import { fileTools } from './file-tools.js';
 import { askTool, meshTools } from './mesh-tools.js';
 import { type LoopLimits, ModelLoop, type Price } from './model-loop.js';
 import { systemPrompt, taskPrompt } from './task-prompt.js';
-import type { ModelTool } from './tools.js';
+import { giveUpTool, type ModelTool } from './tools.js';
 
 export interface ModelConfig {
   readonly baseUrl: string;
@@ -234,6 +234,7 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
         : []),
       ...(wanted.includes('mesh') ? meshTools({ agent, registry, gate }) : []),
       ...(wanted.includes('ask') ? [askTool] : []),
+      ...(wanted.length > 0 ? [giveUpTool] : []),
     ];
     const role = promptFile === undefined ? await rolePrompt(agent) : await readPrompt(promptFile);
     return { config, limits, client, tools, system: systemPrompt(role, wanted.includes('files')) };

@@ -41,6 +41,8 @@ const MAX_FAULTS = 8;
 /** Answers that do not match the schema, or are empty. */
 const MAX_REPAIRS = 3;
 const MAX_SUMMARY_CHARS = 200;
+/** A last message that is no result. */
+const NOT_DONE = /^\W*(?:(?:the task|this|it) (?:is|was) )?not done\b/i;
 
 /** One task of a model: asks it, runs the tools that it calls, and asks again, until it answers. */
 export class ModelLoop {
@@ -149,6 +151,7 @@ export class ModelLoop {
   async #resultOf({ text }: ChatAnswer): Promise<{ readonly value: unknown } | undefined> {
     const { outputSchema } = this.#init;
     if (text.trim() === '') return this.#repair('Your answer was empty. Answer the task now.');
+    if (NOT_DONE.test(text)) throw failed(`the model says that the task is not done: ${cutText(text.trim(), 2_000)}`);
     if (!outputSchema) return { value: text };
     this.#isForming = true;
     const value = jsonIn(text);

@@ -50,6 +50,22 @@ export function modelTool<S extends z.ZodObject>({ arguments: schema, ...init }:
   };
 }
 
+/** The model says that it cannot do the task: the task has failed. */
+class GivenUp extends EclipticError {
+  constructor(reason: string) {
+    super('PROVIDER_EXECUTE_FAILED', `the model gave the task up: ${reason}`);
+  }
+}
+
+export const giveUpTool = modelTool({
+  name: 'give_up',
+  description: 'Ends the task as failed. Call it if you cannot do the task.',
+  arguments: z.object({ reason: z.string().min(1).max(4_000) }),
+  run({ reason }) {
+    throw new GivenUp(reason);
+  },
+});
+
 /** The result of a tool call as the model sees it; `isFault` where the call itself was wrong. */
 export interface ToolResult {
   readonly text: string;
@@ -77,7 +93,7 @@ export async function runTool(
   try {
     return { text: await tool.run(readArguments(name, given), context), isFault: false, isVerbatim };
   } catch (error) {
-    if (context.signal.aborted) throw context.signal.reason;
+    if (context.signal.aborted || error instanceof GivenUp) throw context.signal.reason ?? error;
     const code = error instanceof EclipticError ? error.code : 'HANDLER_FAILED';
     return { text: `Error ${code}: ${describeError(error)}`, isFault: code === 'INVALID_ARGUMENTS', isVerbatim: false };
   }
