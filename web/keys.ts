@@ -1,4 +1,4 @@
-import { answer, move, replying, selected, view } from './store.js';
+import { answer, isSettled, move, replying, selected, view } from './store.js';
 import { ACTION_KEYS } from './text.js';
 
 /** The keys of the list of waiting items. They do nothing while a text is being written. */
@@ -17,7 +17,8 @@ export function onKey(event: KeyboardEvent): void {
   }
   const item = selected.value;
   const action = item?.actions.find((one) => ACTION_KEYS[one] === event.key);
-  if (!item || !action) return;
+  // A key that is held down answers one item only.
+  if (!item || !action || event.repeat || !isSettled()) return;
   event.preventDefault();
   if (action === 'reply') {
     view.value = 'needs';

@@ -1,4 +1,4 @@
-import { computed, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import type { AgentView, MessageLine, NodeView, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
 import { ApiError, openSession, post, read, readEvents, type StreamEvent } from './api.js';
 import { TEXT } from './text.js';
@@ -29,6 +29,27 @@ export const selected = computed(() => {
   const items = waiting.value ?? [];
   return items.find(({ id }) => id === selectedId.value) ?? items[0];
 });
+/** When the selection last changed without the owner's doing. */
+let movedAt = 0;
+effect(() => {
+  const id = selected.value?.id;
+  if (id === undefined || id === selectedId.value) return;
+  selectedId.value = id;
+  movedAt = Date.now();
+});
+
+const SETTLED_MS = 500;
+
+/** A key must not answer an item that took the place of another one a moment ago. */
+export function isSettled(): boolean {
+  return Date.now() - movedAt >= SETTLED_MS;
+}
+
+effect(() => {
+  const count = waiting.value?.length ?? 0;
+  document.title = count === 0 ? TEXT.product : `(${count}) ${TEXT.product}`;
+});
+
 /** The item whose reply is being written. */
 export const replying = signal<string | undefined>(undefined);
 /** Items whose answer is under way. */
@@ -100,7 +121,7 @@ function take({ id, name, data }: StreamEvent): void {
       return;
     case 'message':
       lastId = id;
-      messages.value = merged([data as MessageLine], messages.value ?? []);
+      messages.value = [data as MessageLine, ...(messages.value ?? [])].slice(0, MAX_MESSAGES);
       return;
     case 'reset':
       lastId = id;
@@ -117,22 +138,20 @@ function take({ id, name, data }: StreamEvent): void {
   }
 }
 
-/** Events are missing, so the messages are read from the journal; those that arrived meanwhile stay. */
+/**
+ * Events are missing, so the messages are read from the journal. Lines that only the page has stay: they arrived meanwhile,
+ * or a node that was killed had not stored them yet.
+ */
 async function readMessages(): Promise<void> {
-  const before = new Set((messages.value ?? []).map(keyOf));
   try {
     const { messages: latest } = await read<{ messages: readonly MessageLine[] }>(`/api/messages?limit=${LATEST}`);
-    const since = (messages.value ?? []).filter((line) => !before.has(keyOf(line)));
-    messages.value = merged(since, [...latest].reverse());
+    const stored = new Set(latest.map(({ id }) => id));
+    const own = (messages.value ?? []).filter(({ id }) => !stored.has(id));
+    messages.value = [...own, ...latest].sort((a, b) => b.at - a.at).slice(0, MAX_MESSAGES);
     fresh('messages');
   } catch (error) {
     staleParts.value = { ...staleParts.value, messages: String((error as Error).message) };
   }
-}
-
-function merged(newer: readonly MessageLine[], older: readonly MessageLine[]): readonly MessageLine[] {
-  const known = new Set(newer.map(keyOf));
-  return [...newer, ...older.filter((line) => !known.has(keyOf(line)))].slice(0, MAX_MESSAGES);
 }
 
 export function keyOf({ id, to, code }: MessageLine): string {
@@ -156,6 +175,7 @@ function note(counts: { shown: number; total: number }): void {
 }
 
 export function select(id: string): void {
+  movedAt = 0;
   selectedId.value = id;
 }
 
@@ -164,7 +184,7 @@ export function move(by: number): void {
   const items = waiting.value ?? [];
   const at = items.findIndex(({ id }) => id === selected.value?.id);
   const next = items[Math.min(items.length - 1, Math.max(0, at + by))];
-  if (next) selectedId.value = next.id;
+  if (next) select(next.id);
 }
 
 export async function answer(item: WaitingItem, action: WaitingAction, text?: string): Promise<void> {

@@ -49,10 +49,12 @@ export const TEXT = {
     columns: ['Agent', 'Tier', 'State', 'Worker', 'Load', 'Why'],
     code: 'handler in code',
     noWorker: 'none',
+    tools: 'tools only',
     remote: (node: string) => `on node ${node}`,
     sandbox: (id: string) => `sandbox ${id}`,
-    load: (queued: number, working: number) => `${queued} queued, ${working} working`,
-    staff: 'To staff it:',
+    load: (queued: number, working: number) =>
+      queued + working === 0 ? 'idle' : `${queued} queued, ${working} working`,
+    staff: 'How to staff it',
     count: (all: number, unstaffed: number) => `${all} agents, ${unstaffed} unstaffed`,
   },
   messages: {

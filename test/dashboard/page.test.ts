@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { buildPage } from '../../scripts/build-page.mjs';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
 import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
 import { ScriptedModel } from '../scripted-model.js';
+import { ROOT } from '../source-files.js';
 import { browse } from './browser.js';
 
 vi.setConfig({ testTimeout: 90_000 });
@@ -16,7 +16,6 @@ const SHOTS = process.env.ECLIPTIC_SHOTS;
 
 /** A node whose agent mars asks before it writes a file. */
 async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
-  await buildPage();
   const model = await ScriptedModel.start(({ messages }) => {
     const last = messages.at(-1)!;
     if (last.role === 'tool') return `done: ${last.content}`;
@@ -58,8 +57,9 @@ describe('the page in a browser', () => {
         id: expect.stringMatching(/^approval:/),
         actions: ['allow-once', 'allow-always', 'deny'],
       });
+      await page.keyboard.press('j');
       await page.keyboard.press('a');
-      expect(JSON.stringify(await asked)).toContain('done');
+      expect(JSON.stringify(await asked)).toContain('Wrote 24 characters to login.js.');
       await page.getByText('Nothing waits for you.').waitFor();
       expect(await node.json('waiting')).toEqual([]);
       await page.getByRole('button', { name: 'Messages' }).click();
@@ -67,6 +67,8 @@ describe('the page in a browser', () => {
 
       const again = node.request('sun', 'mars', { text: 'Write it again.' }).catch((error: Error) => error.message);
       await item.waitFor();
+      // Selects it, as a key is not taken for an item that has just come.
+      await page.keyboard.press('j');
       await page.keyboard.press('d');
       await again;
       await item.waitFor({ state: 'detached' });
@@ -90,6 +92,7 @@ describe('the page in a browser', () => {
       await page.getByRole('button', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: MARKUP }).first().waitFor();
       await page.locator('.message', { hasText: 'refused TIER_VIOLATION' }).first().waitFor();
+      await page.keyboard.press('j');
       await page.keyboard.press('r');
       await page.getByLabel('Your reply').fill('Use 1.2 & <b>no markup</b>.');
       await page.keyboard.press('Control+Enter');
@@ -148,6 +151,8 @@ describe('the page in a browser', () => {
       expect(await page.locator('.message', { hasText: 'before' }).count()).toBe(1);
       void node.request('sun', 'mars', { text: 'Write the login page.' }).catch(() => {});
       await page.locator('.item[data-kind=approval]').waitFor();
+      // Selects it, as a key is not taken for an item that has just come.
+      await page.keyboard.press('j');
       await page.keyboard.press('d');
       await page.getByText('Nothing waits for you.').waitFor();
       expect(faults).toEqual([]);
@@ -182,9 +187,8 @@ describe('the page in a browser', () => {
     }),
   );
 
-  it('needs no file from elsewhere, and few bytes [FC.9]', async () => {
-    await buildPage();
-    const file = (name: string) => join('dist', 'web', name);
+  it('needs no file from elsewhere, and few bytes [FC.9]', () => {
+    const file = (name: string) => join(ROOT, 'dist', 'web', name);
     for (const name of ['index.html', 'page.js', 'page.css']) expect(existsSync(file(name))).toBe(true);
     expect(readFileSync(file('page.css'), 'utf8')).not.toMatch(/url\(|@import/);
     expect(readFileSync(file('page.js'), 'utf8').length).toBeLessThan(100_000);

@@ -3,6 +3,8 @@ import { agents } from '../store.js';
 import { STATE_MARKS, TEXT } from '../text.js';
 import { Empty, StalePart } from './empty.js';
 
+const NONE: Readonly<Record<string, string>> = { unstaffed: TEXT.agents.noWorker, tools: TEXT.agents.tools };
+
 /** All agents, by tier: their states, their workers, and what an unstaffed one lacks. */
 export function Agents() {
   const all = agents.value;
@@ -44,36 +46,28 @@ function Row({ agent }: { agent: AgentView }) {
   const { id, tier, node, sandbox, state, reason, fix, workers, load, description, capabilities } = agent;
   const [mark, tone] = STATE_MARKS[state] ?? ['○', 'dim'];
   const isUnstaffed = state === 'unstaffed';
-  const none = isUnstaffed ? TEXT.agents.noWorker : TEXT.agents.code;
-  const [agentColumn, tierColumn, stateColumn, workerColumn, loadColumn, whyColumn] = TEXT.agents.columns;
+  const none = node !== null ? '' : (NONE[state] ?? TEXT.agents.code);
+  const [command] = fix?.split(', ') ?? [];
   return (
     <tr class={isUnstaffed ? 'is-hollow' : ''}>
-      <th scope="row" data-column={agentColumn} title={[description, ...capabilities].filter(Boolean).join('\n')}>
+      <th scope="row" title={[description, ...capabilities].filter(Boolean).join('\n')}>
         <span class="mono">{id}</span>
         {node !== null && <span class="dim"> {TEXT.agents.remote(node.slice(0, 8))}</span>}
         {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}
       </th>
-      <td data-column={tierColumn} class="mono">
-        L{tier}
-      </td>
-      <td data-column={stateColumn} class={`nowrap ${tone}`}>
+      <td class="mono">L{tier}</td>
+      <td class={`nowrap ${tone}`}>
         <span aria-hidden="true">{mark}</span> {state}
       </td>
-      <td data-column={workerColumn}>
-        {workers.length === 0
-          ? node === null
-            ? none
-            : ''
-          : workers.map(({ id: w, type }) => `${type} ${w}`).join(', ')}
-      </td>
-      <td data-column={loadColumn} class="mono nowrap">
-        {TEXT.agents.load(load.queued, load.working)}
-      </td>
-      <td data-column={whyColumn}>
+      <td>{workers.map(({ id: worker, type }) => (worker === id ? type : `${type} ${worker}`)).join(', ') || none}</td>
+      <td class="mono nowrap">{TEXT.agents.load(load.queued, load.working)}</td>
+      <td class="why">
         {reason}
         {isUnstaffed && fix !== null && (
           <details>
-            <summary class="dim">{TEXT.agents.staff}</summary>
+            <summary title={TEXT.agents.staff}>
+              <code>{command}</code>
+            </summary>
             <code>{fix}</code>
           </details>
         )}

@@ -1,3 +1,4 @@
+import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import type { AgentView, DashboardSource, MessageLine } from '../../http/dashboard/facts.js';
 import type { JournalRow } from '../../mesh/audit/tables.js';
 import { unpackEnvelope } from '../../mesh/codec.js';
@@ -12,7 +13,10 @@ type Used = Pick<Handlers, 'agents' | 'providers' | 'log' | 'tail' | 'waiting' |
 const TEXT_CHARS = 300;
 
 /** The page's reads and answers, by the operations that the commands use. */
-export function dashboardSource({ node }: Pick<ControlContext, 'node'>, on: Used): DashboardSource {
+export function dashboardSource(
+  { node, codingAgents }: Pick<ControlContext, 'node' | 'codingAgents'>,
+  on: Used,
+): DashboardSource {
   const { registry, network } = node;
   const calling = (signal: AbortSignal, emit: (event: TailEvent) => void = () => {}): CallContext<TailEvent> => {
     return { emit, signal, drained: () => Promise.resolve() };
@@ -25,6 +29,7 @@ export function dashboardSource({ node }: Pick<ControlContext, 'node'>, on: Used
       on['waiting.answer'](checkParams('waiting.answer', { id, action, text }), alone),
     async agents() {
       const providers = await on.providers({}, alone);
+      const connected = new Set(codingAgents.present.map(({ name }) => name));
       return (await on.agents({}, alone)).map((row): AgentView => {
         const { failure: _, origin: __, ...about } = row;
         const own = row.node === null ? providers.filter(({ id, pool }) => id === row.id || pool === row.id) : [];
@@ -32,7 +37,13 @@ export function dashboardSource({ node }: Pick<ControlContext, 'node'>, on: Used
         return {
           ...about,
           fix: card?.status?.fix ?? null,
-          workers: own.map(({ id, type, state }) => ({ id, type, state })),
+          workers: [
+            ...own.map(({ id, type, state }) => ({ id, type, state })),
+            ...(row.node === null && row.id === OWNER ? [{ id: OWNER, type: 'person', state: row.state }] : []),
+            ...(row.node === null && connected.has(row.id)
+              ? [{ id: row.id, type: 'coding agent', state: row.state }]
+              : []),
+          ],
           load: {
             queued: row.node === null ? (registry.entry(row.id)?.mailbox?.load ?? 0) : 0,
             working: own.reduce((sum, { inFlight }) => sum + inFlight, 0),

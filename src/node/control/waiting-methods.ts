@@ -1,3 +1,4 @@
+import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import type { Detail, WaitingAction, WaitingItem } from '../../http/dashboard/facts.js';
 import type { RunSummary } from '../../plans/run-records.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -33,7 +34,6 @@ const ALONE: CallContext<never> = {
   signal: new AbortController().signal,
 };
 
-const OPERATOR = 'operator';
 const TEXT_CHARS = 4_000;
 const TITLE_CHARS = 200;
 /** Further lines of a changed definition are left out. */
@@ -137,7 +137,7 @@ function detailsOf({ details }: Approval): Detail[] {
 
 async function mail(node: ControlContext['node'], on: Used): Promise<WaitingItem[]> {
   if (!node.mail) return [];
-  const rows = await on.inbox({ as: OPERATOR }, ALONE);
+  const rows = await on.inbox({ as: OWNER }, ALONE);
   return rows.map(({ id, from, at, expiresAt, payload }: MailRow): WaitingItem => {
     const said = (payload as { text?: unknown } | null)?.text;
     const text = textOf(typeof said === 'string' ? said : payload);
