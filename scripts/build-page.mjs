@@ -18,7 +18,7 @@ export async function buildPage(outdir = join(root, 'dist', 'web')) {
     target: 'es2022',
     jsx: 'automatic',
     jsxImportSource: 'preact',
-    legalComments: 'none',
+    banner: { js: '/*! Contains preact and @preact/signals: MIT License, (c) Jason Miller and the Preact Team. */' },
     logLevel: 'warning',
   });
   copyFileSync(join(root, 'web', 'index.html'), join(outdir, 'index.html'));

@@ -144,6 +144,7 @@ describe('the page in a browser', () => {
       await node.crash();
       await page.locator('.connection', { hasText: 'stale' }).waitFor();
       expect(await page.locator('.message', { hasText: 'before' }).count()).toBe(1);
+      if (SHOTS) await page.screenshot({ path: join(SHOTS, 'stale.png') });
       await node.start(['--port', port]);
       await node.call('send', { as: 'sun', to: 'mars', payload: 'after', type: 'notification' });
       await page.locator('.connection', { hasText: 'live' }).waitFor();
@@ -181,6 +182,10 @@ describe('the page in a browser', () => {
           }
           const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
           expect(ground).toBe(scheme === 'dark' ? 'rgb(15, 18, 23)' : 'rgb(251, 250, 247)');
+          await page.emulateMedia({ contrast: 'more' });
+          if (SHOTS) await page.screenshot({ path: join(SHOTS, `contrast-${width}-${scheme}.png`) });
+          const text = await page.evaluate('getComputedStyle(document.body).color');
+          expect(text).toBe(scheme === 'dark' ? 'rgb(255, 255, 255)' : 'rgb(0, 0, 0)');
           await context.close();
         }
       }

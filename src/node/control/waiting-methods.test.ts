@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import type { WaitingAction } from '../../http/dashboard/facts.js';
 import type { ControlContext } from './context.js';
 import { waitingMethods } from './waiting-methods.js';
 
 type Used = Parameters<typeof waitingMethods>[1];
-type Answer = (typeof ANSWERS)[number];
 
 const APPROVAL = { kind: 'action', subject: 's', summary: 'may mars write a.js?', createdAt: 20 };
 const ID = '01JCQX4M0V7Y8Z9ABCDEFGHJKM';
@@ -61,7 +61,7 @@ const ANSWERS = [
   [`held:${ID}`, 'let-in', 'held.letIn', { id: ID }],
   ['held:', 'turn-away', 'held.turnAway', { id: ID }],
   ['worker:w1', 'restart', 'provider.restart', { id: 'w1' }],
-] as const;
+] as const satisfies readonly (readonly [string, WaitingAction, string, object])[];
 
 describe('what waits for the owner', () => {
   it('comes from every part of the node, oldest first, with the answers that it takes [FC.10]', async () => {
@@ -79,14 +79,11 @@ describe('what waits for the owner', () => {
     expect(items[2]).toMatchObject({ title: 'Hello.', details: [{ label: 'message', text: 'Hello.\nMore.' }] });
   });
 
-  it.each(ANSWERS)(
-    'is answered by the operation of its part: %s %s [FC.10]',
-    async (...[id, action, method, params]: Answer) => {
-      const { calls, methods } = node();
-      await methods['waiting.answer']({ id, action, text: action === 'reply' ? 'Yes.' : undefined });
-      expect(calls).toEqual([[method, params]]);
-    },
-  );
+  it.each(ANSWERS)('is answered by the operation of its part: %s %s [FC.10]', async (id, action, method, params) => {
+    const { calls, methods } = node();
+    await methods['waiting.answer']({ id, action, text: action === 'reply' ? 'Yes.' : undefined });
+    expect(calls).toEqual([[method, params]]);
+  });
 
   it('takes no answer that is not offered, and none twice [FC.10]', async () => {
     const { calls, methods } = node();
