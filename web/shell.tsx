@@ -103,8 +103,11 @@ function Connection() {
   const heard = lastHeard.value;
   return (
     <p class="connection warn" role="alert" title={TEXT.reconnect}>
-      <span aria-hidden="true">◌</span> {TEXT.stale}:{' '}
-      {heard === undefined ? TEXT.staleAtAll : TEXT.staleSince(span(now.value - heard))}
+      <span aria-hidden="true">◌</span> {TEXT.stale}
+      {/* Counts on, so a screen reader would repeat it every second. */}
+      <span aria-hidden="true">
+        : {heard === undefined ? TEXT.staleAtAll : TEXT.staleSince(span(now.value - heard))}
+      </span>
     </p>
   );
 }

@@ -26,7 +26,7 @@ export const TEXT = {
     label: 'What waits for you, oldest first',
     none: 'Nothing waits for you.',
     noneHow:
-      'Approval requests, mail to you, held mail, changed tools, escalated tasks and failing workers appear here.',
+      'Approval requests, mail to you, held mail, changed tools, escalated tasks and failing workers appear here. The same list in a terminal:',
     noneCommand: 'ecliptic waiting',
     loading: 'Reading what waits for you.',
     noAction: 'Nothing can be done about it at present; it can be retried when its run has ended.',

@@ -22,7 +22,7 @@ export function Needs() {
           ))}
         </ol>
       )}
-      <p class="dim keys">{TEXT.keys}</p>
+      {items.length > 0 && <p class="dim keys">{TEXT.keys}</p>}
     </>
   );
 }
