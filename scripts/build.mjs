@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { buildPage } from './build-page.mjs';
 import { bundle } from './bundle.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -12,3 +13,4 @@ if (status !== 0) process.exit(status ?? 1);
 // Only entries that are loaded by file name: the library, the program, and code for separate processes.
 const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
 await bundle([...library, 'cli/main', 'system/process/sweep-main'], 'dist');
+await buildPage();

@@ -19,6 +19,7 @@ const FLOORS: readonly (readonly string[])[] = [
     'coding-agents',
     'http/auth',
     'http/server',
+    'http/dashboard',
     'a2a/server',
     'a2a/grpc',
     'http/mcp',

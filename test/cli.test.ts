@@ -956,6 +956,7 @@ describe('up', () => {
       data,
       pid: node.child.pid,
       http: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+      page: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/#token=[\w-]{43}$/),
       mcp: `${node.ready.http}/mcp`,
       token: expect.stringMatching(/^ecl_[\w-]{43}$/),
       agents: 21,

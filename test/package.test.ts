@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -31,6 +31,11 @@ describe('the packed package', () => {
     );
     const { stdout } = await run(process.execPath, ['talk.js'], { cwd: user });
     expect(JSON.parse(stdout)).toEqual({ built: 'login' });
+  });
+
+  it('contains the built page of the dashboard', async () => {
+    const page = join(user, 'node_modules', 'ecliptic', 'dist', 'web');
+    expect((await readdir(page)).sort()).toEqual(['index.html', 'page.css', 'page.js']);
   });
 
   it('offers the simulated runtime and network, and nothing that is not listed', async () => {

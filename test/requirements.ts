@@ -915,6 +915,23 @@ const workers = section('workers', 'WK.', [
   ['WK.M10', 'providers', 'One model may work for every role without a worker, and for no other agent.'],
 ]);
 
+const face = section('dashboard', 'FC.', [
+  ['FC.1', 'gateway', 'A link opens one page session, once and for ten minutes; sessions can be revoked.'],
+  ['FC.2', 'gateway', 'A page session serves its own origin only: a cookie without the page’s key is worth nothing.'],
+  ['FC.3', 'gateway', 'Only the owner is served by the data API, whatever another token may do.'],
+  ['FC.4', 'gateway', 'The event stream resumes, is bounded for each reader, and says when it shows a sample.'],
+  ['FC.5', 'gateway', 'The page allows no code but its own, loads nothing from elsewhere and fits in no frame.'],
+  ['FC.6', 'gateway', 'What waits for the owner is shown with its details and answered on the spot, by keyboard too.'],
+  ['FC.7', 'gateway', 'Markup in anything that agents say is shown as text.'],
+  ['FC.8', 'gateway', 'While the node is away, the page marks its data stale; afterwards it resumes without a gap.'],
+  ['FC.9', 'gateway', 'The page is small, and fits on a screen of 400 pixels in both themes.'],
+  [
+    'FC.10',
+    'gateway',
+    'Everything that waits for the owner is in one list, with answers by the operations of its part.',
+  ],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -946,4 +963,5 @@ export const requirements: readonly Requirement[] = [
   ...onramp,
   ...fieldUse,
   ...workers,
+  ...face,
 ];

@@ -3,6 +3,8 @@ import { type Noun, noun, type Table } from './command.js';
 /** Every command: one line here and one file for each noun. */
 const NOUNS: readonly Noun[] = [
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
+  noun('waiting', 'everyday', 'list and answer what waits for you', () => import('./waiting.js'), 'list'),
+  noun('dashboard', 'everyday', 'open the dashboard in a browser', () => import('./dashboard.js'), 'open'),
   noun('staff', 'everyday', 'find workers for roles', () => import('./staff.js'), 'assign'),
   noun('message', 'everyday', 'send and receive messages', () => import('./message.js')),
   noun('task', 'everyday', 'give work to A2A agents and follow it', () => import('./task.js'), 'show'),
@@ -38,6 +40,7 @@ const NOUNS: readonly Noun[] = [
 const WORDS: Table['words'] = {
   up: 'node start',
   down: 'node stop',
+  open: 'dashboard open',
   agents: 'agent list',
   send: 'message send',
   request: 'message request',
@@ -87,7 +90,7 @@ const WORDS: Table['words'] = {
 
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
-  everyday: ['up', 'down', 'agents', 'send', 'request', 'tail', 'doctor'],
+  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'tail', 'doctor'],
   'coding agents': ['setup', 'mcp', 'watch', 'tell', 'inbox'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };

@@ -148,15 +148,16 @@ function logMessages({ node }: Host, logger: Logger): void {
 }
 
 function announce(host: Host, dataFolder: string, config: string | undefined, { output, env }: UpInvocation): void {
-  const { node, control, failures, gateway } = host;
+  const { node, control, failures, gateway, dashboard } = host;
   const { url: http, mcpUrl: mcp, takenPort } = gateway;
   const { owners: token } = gateway.tokens;
   const failed = [...failures].map(([agent, { code, message }]) => ({ agent, code, message }));
   const place = { node: node.key, control, data: dataFolder, pid: process.pid };
   // Output of a service or a background node ends in a log, which must not contain the token.
   const shown = process.stdout.isTTY === true;
+  const page = shown || output.json ? dashboard.link().url : undefined;
   const moved = takenPort === undefined ? {} : { takenPort };
-  const ready = { ...place, http, ...moved, mcp, token, agents: node.agents.length, failed };
+  const ready = { ...place, http, ...moved, mcp, page, token, agents: node.agents.length, failed };
   // Commands need --data unless this is the default folder.
   const data = dataFolder === defaultDataFolder(env) ? '' : ` --data ${shellWord(dataFolder)}`;
   output.value(ready, () =>
@@ -171,6 +172,7 @@ function announce(host: Host, dataFolder: string, config: string | undefined, { 
         : [`  port     ${takenPort} is taken by another program; HTTP is served at ${http}`]),
       `  card     ${http}/.well-known/agent-card.json`,
       `  mcp      ${mcp}`,
+      `  page     ${page ?? 'ecliptic open prints a link'}${page === undefined ? '' : '   (works once, for ten minutes)'}`,
       `  token    ${shown ? token : 'shown on a terminal, and with --json; logs have none'}`,
       '',
       'Try, in another terminal:',

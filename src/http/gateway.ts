@@ -122,8 +122,8 @@ export class Gateway {
     const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];
     const routes = [
       this.#mcp,
-      ...this.#a2a.routes,
       ...(init.routes ?? []),
+      ...this.#a2a.routes,
       health,
       ...metrics,
       frontPage(() => this.url),
@@ -174,6 +174,11 @@ export class Gateway {
     const row = this.tokens.revoke(idOrName);
     this.#callerAuth.dismiss(row.id);
     return row;
+  }
+
+  /** Ends the open work of a page session. */
+  dismiss(session: string): void {
+    this.#callerAuth.dismiss(session);
   }
 
   /** Replaces the owner's token and ends the open work of its bearer. */

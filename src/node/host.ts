@@ -4,6 +4,7 @@ import type { CodingAgents } from '../coding-agents/coding-agents.js';
 import { gitIdentity } from '../coding-agents/leases/repository.js';
 import { clientAdapters } from '../coding-agents/wake/adapters.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
+import { Dashboard } from '../http/dashboard/dashboard.js';
 import type { Gateway } from '../http/gateway.js';
 import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
 import { Logins } from '../mcp/upstream/logins.js';
@@ -71,13 +72,17 @@ interface HostResources {
   readonly control: string;
 }
 
-type HostComponents = Pick<Host, 'node' | 'control' | 'gateway' | 'credentials' | 'gate' | 'codingAgents' | 'failures'>;
+type HostComponents = Pick<
+  Host,
+  'node' | 'control' | 'gateway' | 'dashboard' | 'credentials' | 'gate' | 'codingAgents' | 'failures'
+>;
 
 /** A node as a program: its data folder, its agents and its control socket, in one list of parts with the node's own. */
 export class Host {
   readonly node: EclipticNode;
   readonly control: string;
   readonly gateway: Gateway;
+  readonly dashboard: Dashboard;
   readonly credentials: Credentials;
   /** Decides which actions of agents need the owner's consent. */
   readonly gate: ActionGate;
@@ -93,6 +98,7 @@ export class Host {
     this.node = components.node;
     this.control = components.control;
     this.gateway = components.gateway;
+    this.dashboard = components.dashboard;
     this.credentials = components.credentials;
     this.gate = components.gate;
     this.codingAgents = components.codingAgents;
@@ -136,14 +142,19 @@ export class Host {
     await node.start();
 
     const { grpcPort, ...http } = init.http ?? {};
+    const url = () => servedBy(node).url;
+    const dismiss = (session: string) => servedBy(node).dismiss(session);
+    const dashboard = new Dashboard({ runtime, url, dismiss }, { folder: dataFolder, node: node.key });
     const gateway = await node.serve({
       ...http,
       grpc: grpcPort === undefined ? undefined : { port: grpcPort },
       tasks: limits?.tasks,
       folder: dataFolder,
       about: configured.about,
-      routes: [loginCallback((query) => logins.finish(query))],
+      routes: [loginCallback((query) => logins.finish(query)), ...dashboard.routes],
     });
+    // Stops before the server, so that open pages learn that the node stops.
+    parts.add({ name: 'dashboard', stop: () => dashboard.close() });
     const agent = (id: string) => node.agentById(id);
     const { registry, router } = node;
     const loop = new RalphLoop({ runtime, store, registry, router, agent, children }, hierarchy);
@@ -153,10 +164,19 @@ export class Host {
     await loop.resume();
 
     const { failures } = configured;
-    const host = new Host(init, parts, { node, control, gateway, credentials, gate, codingAgents, failures });
+    const host = new Host(init, parts, {
+      node,
+      control,
+      gateway,
+      dashboard,
+      credentials,
+      gate,
+      codingAgents,
+      failures,
+    });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, codingAgents, loop, wakes },
+      ...{ gateway, dashboard, codingAgents, loop, wakes },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => agentFindings({ runtime, children, env }),
       shutDown: () => runtime.defer(() => void host.stopForOwner()),

@@ -101,6 +101,20 @@ export class RalphLoop {
     return started;
   }
 
+  /** Goes on with a run that has ended: its tasks that are not done are tried again. */
+  again(id: string): Promise<RunView> {
+    const started = this.#starting.then(async () => {
+      if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
+      const live = this.#runs.get(id);
+      if (live) return live.view;
+      const record = await this.#records.find(id);
+      if (!record) throw new EclipticError('RUN_NOT_FOUND', `there is no run "${id}"`, { run: id });
+      return this.#reopen(record, this.#settings(record.plan, record.agent));
+    });
+    this.#starting = started.catch(() => {});
+    return started;
+  }
+
   /** Checks a plan without running it; returns the ids of its tasks. */
   async check({ text, file, as }: Pick<RunInit, 'text' | 'file' | 'as'>): Promise<string[]> {
     return (await this.#read(text, file, as)).tasks.map(({ id }) => id);

@@ -13,5 +13,8 @@ export const PROGRAM = fileURLToPath(new URL('bin/ecliptic', FOLDER));
 /** The definitions of gRPC's messages. */
 export const PROTO_FOLDER = fileURLToPath(new URL('proto', FOLDER));
 
+/** The files of the dashboard's page, once they are built. */
+export const PAGE_FOLDER = fileURLToPath(new URL('dist/web', FOLDER));
+
 /** The role prompts of the roster. */
 export const ROSTER_FOLDER = fileURLToPath(new URL('roster', FOLDER));

@@ -53,6 +53,8 @@ interface Ready {
   /** Its HTTP edge, the MCP endpoint there, and the owner's token. */
   readonly http: string;
   readonly mcp: string;
+  /** A link that opens the page once. */
+  readonly page: string;
   readonly token: string;
   readonly agents: number;
   readonly failed: readonly { agent: string; code: string; message: string }[];

@@ -11,7 +11,7 @@ import type { Party } from '../../mesh/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
-import { ANONYMOUS, type CallerAuth } from '../auth/caller-auth.js';
+import { ANONYMOUS, type AuthenticatedCaller, type CallerAuth } from '../auth/caller-auth.js';
 import type { Scope } from '../auth/tokens.js';
 
 /** Writes all headers at once: setting them one by one costs as much as making the response. */
@@ -43,6 +43,8 @@ export interface Route {
   readonly public?: boolean;
   /** The scope that a limited token must have. */
   readonly scope?: Scope;
+  /** Authenticates in a way of its own; where it returns undefined, the request needs a token. */
+  admit?(request: IncomingMessage): AuthenticatedCaller | undefined;
   serve(exchange: Exchange): void | Promise<void>;
   /** Answers a refused or failed request in the shape that its clients expect. */
   refuse?(response: ServerResponse, error: unknown): void;
@@ -190,7 +192,7 @@ export class HttpServer {
     }
     if (route?.public) return route.serve({ ...exchange, principal: ANONYMOUS });
     const { callerAuth } = this.#components;
-    const admitted = callerAuth.admit(request.headers.authorization, route?.scope);
+    const admitted = route?.admit?.(request) ?? callerAuth.admit(request.headers.authorization, route?.scope);
     const { principal, token } = admitted instanceof Promise ? await admitted : admitted;
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
     if (token !== undefined) {

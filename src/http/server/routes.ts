@@ -36,6 +36,7 @@ function pageText(url: string): string {
     '',
     'Everything that is not public needs a bearer token. On the machine of this node:',
     '',
+    '  ecliptic open                 prints a link that opens the dashboard',
     '  ecliptic token create NAME    creates a token',
     '  ecliptic agents               lists the agents',
     '  ecliptic help                 lists what else there is',

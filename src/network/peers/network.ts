@@ -76,7 +76,8 @@ export class Network implements CardDiscovery {
   readonly #members: MemberExchange;
   readonly #components: NetworkComponents;
   readonly #init: NetworkInit;
-  readonly #name: string;
+  /** The name that people use for this node. */
+  readonly name: string;
   #discoveries: Discovery[] = [];
   #websocket: WebsocketDiscovery | undefined;
   #inviteAddresses: readonly string[] = [];
@@ -86,7 +87,7 @@ export class Network implements CardDiscovery {
   constructor(components: NetworkComponents, init: NetworkInit) {
     this.#components = components;
     this.#init = init;
-    this.#name = (init.name ?? hostname()) || 'a node';
+    this.name = (init.name ?? hostname()) || 'a node';
     const { greetingMs, ...limits } = init.limits ?? {};
     const onMissing = () => {
       for (const discovery of this.#discoveries) discovery.seek();
@@ -95,7 +96,7 @@ export class Network implements CardDiscovery {
     const parts = { ...components, peers };
     const addresses = () => this.#websocket?.addresses ?? [];
     this.peers = peers;
-    this.links = new LinkAdmission(parts, { name: this.#name, software: init.software, addresses, greetingMs });
+    this.links = new LinkAdmission(parts, { name: this.name, software: init.software, addresses, greetingMs });
     this.cards = new CardExchange(parts);
     this.#members = new MemberExchange(parts);
     this.envelopes = new EnvelopeExchange(peers, this.cards);
@@ -171,7 +172,7 @@ export class Network implements CardDiscovery {
   async #ensureMesh(): Promise<void> {
     const { membership } = this.#components;
     if (membership.joined) return this.#connect(membership.bootstrap);
-    membership.create(this.#name, this.#init.bootstrap ?? []);
+    membership.create(this.name, this.#init.bootstrap ?? []);
     try {
       await this.#connect(membership.bootstrap);
     } catch (error) {

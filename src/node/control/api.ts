@@ -9,6 +9,8 @@ import type { Overview } from '../../coding-agents/overview.js';
 import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
+import type { PageLink } from '../../http/dashboard/dashboard.js';
+import { type Answered, WAITING_ACTIONS, type WaitingItem } from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
@@ -225,6 +227,13 @@ export const API = {
   'token.list': nothing.gives<TokenRow[]>(),
   'token.rotate': nothing.gives<{ token: string }>(),
   'token.revoke': takes({ token: required }).gives<TokenRow>(),
+  /** A link that opens the owner's page once. */
+  'page.open': nothing.gives<PageLink>(),
+  /** Ends all page sessions and links. */
+  'page.revoke': nothing.gives<{ ended: number }>(),
+  /** Everything that only the owner can settle, oldest first. */
+  waiting: nothing.gives<readonly WaitingItem[]>(),
+  'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string }).gives<Answered>(),
   approvals: takes({ all: boolean }).gives<readonly Approval[]>(),
   'approvals.decide': takes({
     verdict: oneOf(VerdictSchema.options),

@@ -3,6 +3,7 @@ import type { Agent } from '../../agent/agent.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
 import type { Documents } from '../../documents/documents.js';
+import type { Dashboard } from '../../http/dashboard/dashboard.js';
 import type { Gateway } from '../../http/gateway.js';
 import type { Mail } from '../../mail/mail.js';
 import type { McpService } from '../../mcp/service.js';
@@ -64,6 +65,7 @@ export interface ControlContext {
   /** Agents whose modules failed, with the error. */
   readonly failures: ReadonlyMap<string, EclipticError>;
   readonly gateway: Gateway;
+  readonly dashboard: Dashboard;
   readonly upstreams: Upstreams;
   readonly approvals: Approvals;
   readonly lanes: Lanes;

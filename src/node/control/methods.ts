@@ -1,6 +1,7 @@
 import { checkParams, type Method } from './api.js';
 import { codingAgentMethods } from './coding-agent-methods.js';
 import type { ControlContext, Handlers } from './context.js';
+import { dashboardSource } from './dashboard-source.js';
 import { documentMethods } from './document-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { messageMethods } from './message-methods.js';
@@ -10,11 +11,12 @@ import { recordMethods } from './record-methods.js';
 import type { ControlMethod } from './server.js';
 import { storeMethods } from './store-methods.js';
 import { swarmMethods } from './swarm-methods.js';
+import { waitingMethods } from './waiting-methods.js';
 import { workMethods } from './work-methods.js';
 
 /** The operations of the owner, for the control socket. */
 export function controlMethods(context: ControlContext): Readonly<Record<string, ControlMethod>> {
-  return checked({
+  const others = {
     ...messageMethods(context),
     ...recordMethods(context),
     ...storeMethods(context),
@@ -26,7 +28,10 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...codingAgentMethods(context),
     ...networkMethods(context),
     down: context.shutDown,
-  } satisfies Handlers);
+  };
+  const handlers = { ...others, ...waitingMethods(context, others) } satisfies Handlers;
+  context.dashboard.begin(dashboardSource(context, handlers));
+  return checked(handlers);
 }
 
 /** Each handler behind the check of its parameters against the API. */

@@ -1,0 +1,333 @@
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createNode } from '../../node/compose.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
+import { systemRuntime } from '../../runtime/system-runtime.js';
+import type { Gateway } from '../gateway.js';
+import { Dashboard } from './dashboard.js';
+import type { DashboardSource, MessageLine, WaitingItem } from './facts.js';
+import { PageSessions } from './page-sessions.js';
+
+const ITEM: WaitingItem = {
+  ...{ id: 'approval:1', kind: 'approval', since: 1, until: null, title: 'may mars write a.js?', from: 'mars' },
+  ...{ details: [], diff: [], actions: ['allow-once', 'deny'] },
+};
+
+/** Stands in for the operations of the node. */
+class Source implements DashboardSource {
+  items: readonly WaitingItem[] = [ITEM];
+  readonly answers: unknown[] = [];
+  tell: (message: MessageLine) => void = () => {};
+
+  node = () => ({ node: 'key', name: 'laptop', version: '1' });
+  waiting = async () => this.items;
+  agents = async () => [];
+  messages = async (limit: number) => [line(`limit ${limit}`)];
+
+  async answer(id: string, action: string, text: string | undefined) {
+    if (id !== ITEM.id) throw new EclipticError('APPROVAL_NOT_FOUND', 'it does not wait');
+    this.answers.push([id, action, text]);
+    return { id, action: 'deny' as const };
+  }
+
+  follow(each: (message: () => MessageLine) => void, signal: AbortSignal) {
+    this.tell = (message) => each(() => message);
+    signal.addEventListener('abort', () => {
+      this.tell = () => {};
+    });
+  }
+}
+
+function line(id: string): MessageLine {
+  return { id, at: 1, from: 'sun', to: 'mars', type: 'request', thread: null, code: null, reason: null, text: 'hi' };
+}
+
+const READS = ['/api/waiting', '/api/agents', '/api/messages', '/api/events'];
+
+let folder: string;
+let gateway: Gateway;
+let dashboard: Dashboard;
+let source: Source;
+let stop: () => Promise<void>;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'ecliptic-page-'));
+  await start();
+});
+
+afterEach(async () => {
+  await stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function start(): Promise<void> {
+  const node = await createNode();
+  source = new Source();
+  const components = {
+    runtime: systemRuntime(),
+    url: () => gateway.url,
+    dismiss: (id: string) => gateway.dismiss(id),
+  };
+  dashboard = new Dashboard(components, { folder, node: 'abcdef' });
+  gateway = await node.serve({ port: 0, routes: dashboard.routes });
+  dashboard.begin(source);
+  stop = async () => {
+    dashboard.close();
+    await node.stop();
+  };
+}
+
+interface Reply {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly text: string;
+  readonly json: { readonly [name: string]: unknown; readonly error?: { readonly code: string } };
+}
+
+async function call(path: string, headers: Record<string, string> = {}, body?: unknown): Promise<Reply> {
+  const message = await send(path, headers, body);
+  let text = '';
+  for await (const chunk of message) text += chunk;
+  const isJson = message.headers['content-type'] === 'application/json';
+  return { status: message.statusCode!, headers: message.headers, text, json: isJson ? JSON.parse(text) : {} };
+}
+
+async function send(path: string, headers: Record<string, string>, body?: unknown): Promise<IncomingMessage> {
+  const request = httpRequest(`${gateway.url}${path}`, { method: body === undefined ? 'GET' : 'POST', headers });
+  request.end(body === undefined ? undefined : JSON.stringify(body));
+  const [message] = (await once(request, 'response')) as [IncomingMessage];
+  return message;
+}
+
+const tokenOf = (url: string) => new URLSearchParams(new URL(url).hash.slice(1)).get('token')!;
+
+/** The headers of a page with a session. */
+async function session(): Promise<{ cookie: string; 'x-ecliptic-page': string }> {
+  const { headers, json } = await call('/api/session', {}, { token: tokenOf(dashboard.link().url) });
+  return { cookie: headers['set-cookie']![0]!.split(';')[0]!, 'x-ecliptic-page': json.key as string };
+}
+
+describe('a link to the page', () => {
+  it('opens one session, with a cookie that scripts and other sites do not get [FC.1]', async () => {
+    const { url } = dashboard.link();
+    expect(new URL(url).search).toBe('');
+    const opened = await call('/api/session', {}, { token: tokenOf(url) });
+    expect([opened.status, opened.headers['cache-control']]).toEqual([200, 'no-store']);
+    expect(opened.headers['set-cookie']![0]).toMatch(
+      /^ecliptic-abcdef=[\w-]{43}; Path=\/api; HttpOnly; SameSite=Strict; Max-Age=604800$/,
+    );
+    const again = await call('/api/session', {}, { token: tokenOf(url) });
+    expect([again.status, again.json.error]).toEqual([
+      401,
+      { code: 'TOKEN_REQUIRED', message: expect.stringContaining('ecliptic open') },
+    ]);
+    expect((await call('/api/session', {}, { token: 'guess' })).status).toBe(401);
+    expect((await call('/api/session')).status).toBe(404);
+  });
+
+  it('expires after ten minutes, and a session after seven days [FC.1]', async () => {
+    const runtime = new SimulatedRuntime({ seed: 1 });
+    const sessions = new PageSessions({ runtime });
+    const late = sessions.link();
+    const { cookie, key, id } = sessions.open(sessions.link().token);
+    await runtime.advance(600_001);
+    expect(() => sessions.open(late.token)).toThrow('expired');
+    expect(sessions.find(cookie, key)).toBe(id);
+    await runtime.advance(7 * 86_400_000);
+    expect(sessions.find(cookie, key)).toBeUndefined();
+  });
+
+  it('cannot be opened from another origin, and the attempt does not use it up [FC.2]', async () => {
+    const token = tokenOf(dashboard.link().url);
+    const foreign = { origin: 'http://127.0.0.1:1', 'sec-fetch-site': 'same-site' };
+    expect((await call('/api/session', foreign, { token })).json.error?.code).toBe('HOST_REFUSED');
+    expect((await call('/api/session', { origin: gateway.url }, { token })).status).toBe(200);
+  });
+});
+
+describe('a page session', () => {
+  it('reads and answers as the owner, and survives a restart of the node [FC.1]', async () => {
+    const page = await session();
+    expect((await call('/api/waiting', page)).json).toEqual({ items: [ITEM] });
+    const own = { ...page, origin: gateway.url, 'sec-fetch-site': 'same-origin' };
+    const answered = await call('/api/waiting/approval%3A1', own, { action: 'deny' });
+    expect([answered.status, source.answers]).toEqual([200, [['approval:1', 'deny', undefined]]]);
+    const kept = readFileSync(join(folder, 'page-sessions.json'), 'utf8');
+    expect(kept).not.toContain(page['x-ecliptic-page']);
+    expect(kept).not.toContain(page.cookie.split('=')[1]);
+    await stop();
+    await start();
+    expect((await call('/api/waiting', page)).status).toBe(200);
+  });
+
+  it.each([
+    ['without the page’s key', { 'x-ecliptic-page': '' }, 401],
+    ['with another key', { 'x-ecliptic-page': 'x'.repeat(43) }, 401],
+    ['with another cookie', { cookie: `ecliptic-abcdef=${'x'.repeat(43)}` }, 401],
+    ['from another site', { origin: 'http://evil.example' }, 403],
+    ['from another port of this host', { origin: 'http://127.0.0.1:1' }, 403],
+    ['that the browser calls cross-site', { 'sec-fetch-site': 'cross-site' }, 403],
+    ['that the browser calls same-site', { 'sec-fetch-site': 'same-site' }, 403],
+  ])('is worth nothing for a request %s [FC.2]', async (_, headers, status) => {
+    const page = { ...(await session()), ...headers };
+    for (const path of READS) {
+      expect((await call(path, page)).status).toBe(status);
+    }
+    expect((await call('/api/waiting/approval%3A1', page, { action: 'deny' })).status).toBe(status);
+    expect(source.answers).toEqual([]);
+  });
+
+  it('ends with its open streams when it is revoked [FC.1]', async () => {
+    const page = await session();
+    const stream = await send('/api/events', page);
+    stream.on('error', () => {});
+    const closed = new Promise((resolve) => stream.once('close', resolve));
+    stream.resume();
+    expect(dashboard.revoke()).toBe(1);
+    await closed;
+    expect((await call('/api/waiting', page)).status).toBe(401);
+  });
+});
+
+describe('the data API', () => {
+  it('serves the owner’s token, and refuses all other callers [FC.3]', async () => {
+    const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+    expect((await call('/api/waiting', bearer(gateway.tokens.owners))).json).toEqual({ items: [ITEM] });
+    const others = [gateway.tokens.create('alice').token, gateway.tokens.create('boxed', 'lab').token];
+    for (const token of others) {
+      for (const path of READS) {
+        const refused = await call(path, bearer(token));
+        expect([refused.status, refused.json.error?.code]).toEqual([403, 'SCOPE_REQUIRED']);
+      }
+      expect((await call('/api/waiting/approval%3A1', bearer(token), { action: 'deny' })).status).toBe(403);
+    }
+    expect((await call('/api/waiting')).status).toBe(401);
+    expect(source.answers).toEqual([]);
+  });
+
+  it('names wrong requests, and limits what one may ask for [FC.3]', async () => {
+    const page = await session();
+    const status = async (path: string, body?: unknown) => (await call(path, page, body)).status;
+    expect(await status('/api/waiting', {})).toBe(404);
+    expect(await status('/api/waiting/gone', { action: 'deny' })).toBe(404);
+    expect(await status('/api/waiting/%E0%A4%A', { action: 'deny' })).toBe(400);
+    expect(await status('/api/waiting/approval%3A1', { verdict: 'deny' })).toBe(400);
+    expect(await status('/api/waiting/approval%3A1', { action: 'reply', text: 'x'.repeat(70_000) })).toBe(413);
+    expect(await status('/api/messages?limit=-1')).toBe(400);
+    expect((await call('/api/messages?limit=100000', page)).json).toEqual({ messages: [line('limit 500')] });
+  });
+});
+
+describe('the event stream', () => {
+  it('begins with what is known, and goes on after the last id that a reader has [FC.4]', async () => {
+    const page = await session();
+    const first = await reader(page);
+    const reset = await first.until('reset');
+    expect((await first.until('waiting')).data).toEqual([ITEM]);
+    source.tell(line('a'));
+    source.tell(line('b'));
+    const a = await first.until('message');
+    first.leave();
+    source.tell(line('c'));
+    const second = await reader({ ...page, 'last-event-id': a.id! });
+    expect((await second.until('message')).data).toEqual(line('b'));
+    expect((await second.until('message')).data).toEqual(line('c'));
+    expect(second.names).not.toContain('reset');
+    second.leave();
+    for (const id of ['', 'nonsense', `${reset.id}9`, 'OTHER-1']) {
+      const third = await reader({ ...page, 'last-event-id': id });
+      await third.until('reset');
+      third.leave();
+    }
+  });
+
+  it('sends what waits when it changes, and says when it cannot be read [FC.4]', async () => {
+    const stream = await reader(await session());
+    await stream.until('waiting');
+    source.items = [];
+    expect((await stream.until('waiting')).data).toEqual([]);
+    source.waiting = () => Promise.reject(new EclipticError('STORE_FAILED', 'the disk is full'));
+    expect((await stream.until('stale')).data).toEqual({ what: 'waiting', reason: expect.stringContaining('disk') });
+    stream.leave();
+  });
+
+  it('shows some of very many messages, and says how many [FC.4]', async () => {
+    const stream = await reader(await session());
+    await stream.until('reset');
+    for (let count = 0; count < 2_000; count++) source.tell(line(`${count}`));
+    const { shown, total } = (await stream.until('sampled')).data as { shown: number; total: number };
+    expect([total, shown]).toEqual([2_000, 50]);
+    expect(stream.names.filter((name) => name === 'message')).toHaveLength(50);
+    stream.leave();
+  });
+
+  it('has a limited number of readers [FC.4]', async () => {
+    const page = await session();
+    const readers = await Promise.all(Array.from({ length: 32 }, () => reader(page)));
+    expect((await call('/api/events', page)).json.error?.code).toBe('QUEUE_FULL');
+    readers[0]!.leave();
+    await expect.poll(async () => (await send('/api/events', page)).destroy().statusCode).toBe(200);
+    for (const one of readers) one.leave();
+  });
+});
+
+interface ServerSent {
+  readonly id: string | undefined;
+  readonly name: string;
+  readonly data: unknown;
+}
+
+/** Reads the stream event by event. */
+async function reader(headers: Record<string, string>) {
+  const message = await send('/api/events', headers);
+  expect(message.statusCode).toBe(200);
+  message.on('error', () => {});
+  message.setEncoding('utf8');
+  const events: ServerSent[] = [];
+  const names: string[] = [];
+  let rest = '';
+  let arrived = () => {};
+  message.on('data', (chunk: string) => {
+    const blocks = (rest + chunk).split('\n\n');
+    rest = blocks.pop()!;
+    for (const block of blocks) {
+      const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1];
+      const [name, data] = [field('event'), field('data')];
+      if (name === undefined || data === undefined) continue;
+      names.push(name);
+      events.push({ id: field('id'), name, data: JSON.parse(data) });
+    }
+    arrived();
+  });
+  const until = async (name: string): Promise<ServerSent> => {
+    for (;;) {
+      const at = events.findIndex((event) => event.name === name);
+      if (at >= 0) return events.splice(at, 1)[0]!;
+      await new Promise<void>((resolve) => {
+        arrived = resolve;
+      });
+    }
+  };
+  return { until, names, leave: () => message.destroy() };
+}
+
+describe('the page', () => {
+  it('is for browsers, allows no code but its own, and fits in no frame [FC.5]', async () => {
+    const page = await call('/', { accept: 'text/html,*/*' });
+    expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    const policy = page.headers['content-security-policy'];
+    for (const part of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", 'trusted-types']) {
+      expect(policy).toContain(part);
+    }
+    expect(policy).not.toContain('unsafe');
+    expect(page.headers['x-frame-options']).toBe('DENY');
+    expect(page.text).not.toMatch(/<script(?![^>]*src="\/)|https?:\/\//);
+    for (const file of ['/page.js', '/page.css']) expect((await call(file)).status).toBe(200);
+    expect((await call('/')).text).toContain('This is an Ecliptic node');
+  });
+});

@@ -1,0 +1,209 @@
+import { OWNER } from '../../coding-agents/mailbox/letter.js';
+import type { Detail, WaitingAction, WaitingItem } from '../../http/dashboard/facts.js';
+import type { RunSummary } from '../../plans/run-records.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
+import { timeOfUlid } from '../../runtime/ulid.js';
+import type { Approval } from '../../system/approvals/approval-queue.js';
+import { type ControlContext, completeId, type Handlers } from './context.js';
+import type { MailRow } from './rows.js';
+import type { CallContext } from './server.js';
+
+/** The operations that items are read from and answered by: the same that the commands use. */
+type Used = Pick<
+  Handlers,
+  | 'approvals'
+  | 'approvals.decide'
+  | 'tools.pins'
+  | 'tools.approve'
+  | 'inbox'
+  | 'tell'
+  | 'owner.done'
+  | 'held'
+  | 'held.letIn'
+  | 'held.turnAway'
+  | 'runs'
+  | 'run'
+  | 'providers'
+  | 'provider.restart'
+>;
+
+const ALONE: CallContext<never> = {
+  emit: () => {},
+  drained: () => Promise.resolve(),
+  signal: new AbortController().signal,
+};
+
+const TEXT_CHARS = 4_000;
+const TITLE_CHARS = 200;
+/** Further lines of a changed definition are left out. */
+const DIFF_LINES = 200;
+const MAX_ITEMS = 500;
+const MAX_RUNS = 20;
+/** Shown by other means: the agent, and the thread that `ecliptic thread` shows. */
+const HIDDEN_DETAILS: ReadonlySet<string> = new Set(['agent', 'correlationId']);
+
+/** Everything that waits for the owner, from every part of the node, and the answers to it. */
+export function waitingMethods(
+  { node, dashboard, loop }: Pick<ControlContext, 'node' | 'dashboard' | 'loop'>,
+  on: Used,
+) {
+  const list = async (): Promise<readonly WaitingItem[]> => {
+    const found = await Promise.all([questions(on), mail(node, on), held(on), runItems(on), workers(on)]);
+    return found
+      .flat()
+      .sort((a, b) => (a.since ?? Number.MAX_VALUE) - (b.since ?? Number.MAX_VALUE))
+      .slice(0, MAX_ITEMS);
+  };
+  const perform = async (item: WaitingItem, action: WaitingAction, text: string | undefined): Promise<unknown> => {
+    const id = item.id.slice(item.kind.length + 1);
+    switch (action) {
+      case 'allow-once':
+      case 'allow-always':
+      case 'deny':
+        return on['approvals.decide']({ verdict: action, ids: [id] }, ALONE);
+      case 'approve':
+        return on['tools.approve']({ subject: id }, ALONE);
+      case 'reply':
+        if (!text?.trim()) throw new EclipticError('USAGE', 'a reply needs a text', { parameter: 'text' });
+        return on.tell({ to: item.from, text, replyTo: id }, ALONE);
+      case 'done':
+        return on['owner.done']({ ids: [id] }, ALONE);
+      case 'let-in':
+        return on['held.letIn']({ id }, ALONE);
+      case 'turn-away':
+        return on['held.turnAway']({ id }, ALONE);
+      case 'retry':
+        return loop.again(id.split('/')[0]!);
+      case 'restart':
+        return on['provider.restart']({ id }, ALONE);
+    }
+  };
+  return {
+    'page.open': () => dashboard.link(),
+    'page.revoke': () => ({ ended: dashboard.revoke() }),
+    waiting: list,
+    async 'waiting.answer'({ id: given, action, text }) {
+      const items = await list();
+      const id = completeId(given, items);
+      const item = items.find((one) => one.id === id);
+      if (!item) {
+        const message = `nothing with the id "${given}" waits for you; it may have been answered elsewhere`;
+        throw new EclipticError('APPROVAL_NOT_FOUND', message, { id: given });
+      }
+      if (!item.actions.includes(action)) {
+        const offered = item.actions.join(', ') || 'nothing';
+        throw new EclipticError('USAGE', `"${action}" is no answer to ${id}; it takes ${offered}`, {
+          parameter: 'action',
+        });
+      }
+      await perform(item, action, text);
+      return { id, action };
+    },
+  } satisfies Partial<Handlers>;
+}
+
+/** Approval requests; those about definitions of MCP servers carry the difference. */
+async function questions(on: Used): Promise<WaitingItem[]> {
+  const pins = new Map((await on['tools.pins']({}, ALONE)).flatMap((pin) => (pin.id === null ? [] : [[pin.id, pin]])));
+  return (await on.approvals({}, ALONE)).map((approval): WaitingItem => {
+    const { id, createdAt: since, expiresAt: until = null, summary } = approval;
+    const pin = pins.get(id);
+    const about = { since, until, title: cutText(summary, TITLE_CHARS), details: detailsOf(approval) };
+    if (!pin) {
+      const from = String(approval.details.agent ?? approval.kind);
+      return { id: `approval:${id}`, kind: 'approval', ...about, from, diff: [], actions: VERDICTS };
+    }
+    const diff = pin.diff.slice(0, DIFF_LINES).map((line) => cutText(line, TEXT_CHARS));
+    return {
+      id: `tool:${id}`,
+      kind: 'tool',
+      ...about,
+      from: pin.server,
+      details: [],
+      diff,
+      actions: ['approve', 'deny'],
+    };
+  });
+}
+
+const VERDICTS: readonly WaitingAction[] = ['allow-once', 'allow-always', 'deny'];
+
+function detailsOf({ details }: Approval): Detail[] {
+  return Object.entries(details)
+    .filter(([label, value]) => value !== null && value !== undefined && !HIDDEN_DETAILS.has(label))
+    .map(([label, value]) => ({ label, text: textOf(value) }));
+}
+
+async function mail(node: ControlContext['node'], on: Used): Promise<WaitingItem[]> {
+  if (!node.mail) return [];
+  const rows = await on.inbox({ as: OWNER }, ALONE);
+  return rows.map(({ id, from, at, expiresAt, payload }: MailRow): WaitingItem => {
+    const said = (payload as { text?: unknown } | null)?.text;
+    const text = textOf(typeof said === 'string' ? said : payload);
+    const about = { since: at, until: expiresAt, title: firstLine(text), from };
+    const details = [{ label: 'message', text }];
+    return { id: `mail:${id}`, kind: 'mail', ...about, details, diff: [], actions: ['reply', 'done'] };
+  });
+}
+
+async function held(on: Used): Promise<WaitingItem[]> {
+  return (await on.held({}, ALONE)).map(({ id, from, to, reason, text }): WaitingItem => {
+    const about = { since: timeOfUlid(id) ?? null, until: null, title: firstLine(text), from };
+    const details = [
+      { label: 'to', text: to },
+      { label: 'held because', text: reason },
+      { label: 'message', text: cutText(text, TEXT_CHARS) },
+    ];
+    return { id: `held:${id}`, kind: 'held', ...about, details, diff: [], actions: ['let-in', 'turn-away'] };
+  });
+}
+
+async function runItems(on: Used): Promise<WaitingItem[]> {
+  const runs = (await on.runs({}, ALONE)).filter(({ status }) => status === 'escalated' || status === 'running');
+  return (await Promise.all(runs.slice(0, MAX_RUNS).map((run) => tasksOf(run, on)))).flat();
+}
+
+/** A run can be tried again only when it has ended. */
+async function tasksOf(summary: RunSummary, on: Used): Promise<WaitingItem[]> {
+  const { id, name, status, tasks } = await on.run({ id: summary.id }, ALONE);
+  return tasks
+    .filter(({ phase }) => phase === 'escalated')
+    .map((task): WaitingItem => {
+      const why = task.reason === null ? [] : [{ label: 'reason', text: textOf(task.reason) }];
+      const details = [
+        { label: 'run', text: `${name} (${id})` },
+        { label: 'attempts', text: `${task.attempt}` },
+        ...why,
+      ];
+      const about = { since: task.since, until: null, title: `${name}: task ${task.id} failed`, from: task.by ?? name };
+      const actions: readonly WaitingAction[] = status === 'escalated' ? ['retry'] : [];
+      return { id: `task:${id}/${task.id}`, kind: 'task', ...about, details, diff: [], actions };
+    });
+}
+
+/** Providers that need help: a start that failed, or a health check that does. */
+async function workers(on: Used): Promise<WaitingItem[]> {
+  const rows = await on.providers({}, ALONE);
+  const stuck = rows.filter(({ phase, state }) => {
+    return phase === 'failed' || (phase === 'ready' && (state === 'degraded' || state === 'unavailable'));
+  });
+  return stuck.map(({ id, type, phase, state, message, failureCount }): WaitingItem => {
+    const title = `worker ${id} is ${phase === 'ready' ? state : phase}`;
+    const details = [
+      { label: 'type', text: type },
+      ...(message === null ? [] : [{ label: 'reason', text: cutText(message, TEXT_CHARS) }]),
+      ...(failureCount === 0 ? [] : [{ label: 'failures', text: `${failureCount}` }]),
+    ];
+    const about = { since: null, until: null, title, from: id };
+    return { id: `worker:${id}`, kind: 'worker', ...about, details, diff: [], actions: ['restart'] };
+  });
+}
+
+function textOf(value: unknown): string {
+  return cutText(typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? ''), TEXT_CHARS);
+}
+
+function firstLine(text: string): string {
+  return cutText(text.trim().split('\n')[0] ?? '', TITLE_CHARS);
+}

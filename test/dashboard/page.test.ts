@@ -1,0 +1,201 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import { CodingAgent } from '../coding-agents/coding-agent.js';
+import { idsIn } from '../coding-agents-fixture.js';
+import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { ScriptedModel } from '../scripted-model.js';
+import { ROOT } from '../source-files.js';
+import { browse } from './browser.js';
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const MARKUP = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><b>bold</b>';
+/** Where pictures go that a person wants to look at. */
+const SHOTS = process.env.ECLIPTIC_SHOTS;
+
+/** A node whose agent mars asks before it writes a file. */
+async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
+  const model = await ScriptedModel.start(({ messages }) => {
+    const last = messages.at(-1)!;
+    if (last.role === 'tool') return `done: ${last.content}`;
+    return { text: 'I write it.', calls: [['write_file', { path: 'login.js', content: 'export const login = 1;\n' }]] };
+  });
+  cluster.onEnd(() => model.stop());
+  return cluster.start('desk', {
+    args: ['--no-dht'],
+    config: {
+      agents: { mars: { model: model.config } },
+      policy: [{ action: 'fs.write', decision: 'ask' }],
+    },
+  });
+}
+
+async function linkOf(node: ProcessNode): Promise<string> {
+  return (await node.json<{ url: string }>('open')).url;
+}
+
+describe('the page in a browser', () => {
+  it(
+    'shows an approval request with its details, and the work goes on when a key allows it [FC.6]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const { page, faults } = await browse(cluster);
+      await page.goto(node.ready.page);
+      expect(page.url()).not.toContain('token');
+      await page.getByText('Nothing waits for you.').waitFor();
+      const unstaffed = page.locator('tr.is-hollow', { hasText: 'venus' });
+      expect(await unstaffed.textContent()).toContain('ecliptic staff --roles venus');
+      expect(await page.locator('tr', { hasText: 'mars' }).first().textContent()).toContain('ready');
+
+      const asked = node.request<string>('sun', 'mars', { text: 'Write the login page.' });
+      const item = page.locator('.item[data-kind=approval]');
+      await item.waitFor();
+      expect(await item.textContent()).toMatch(/mars.*fs\.write.*login\.js/s);
+      const [row] = await node.json<{ id: string; actions: string[] }[]>('waiting');
+      expect(row).toMatchObject({
+        id: expect.stringMatching(/^approval:/),
+        actions: ['allow-once', 'allow-always', 'deny'],
+      });
+      await page.keyboard.press('j');
+      await page.keyboard.press('a');
+      expect(JSON.stringify(await asked)).toContain('Wrote 24 characters to login.js.');
+      await page.getByText('Nothing waits for you.').waitFor();
+      expect(await node.json('waiting')).toEqual([]);
+      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.locator('.message', { hasText: 'sun → mars' }).first().waitFor();
+
+      const again = node.request('sun', 'mars', { text: 'Write it again.' }).catch((error: Error) => error.message);
+      await item.waitFor();
+      // Selects it, as a key is not taken for an item that has just come.
+      await page.keyboard.press('j');
+      await page.keyboard.press('d');
+      await again;
+      await item.waitFor({ state: 'detached' });
+      expect(faults).toEqual([]);
+    }),
+  );
+
+  it(
+    'shows markup of agents as text, and sends a reply to mail [FC.7]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
+      const told = idsIn(await alice.call('mesh_send', { to: 'operator', text: MARKUP, needs: 'reply' }));
+      await node.call('send', { as: 'sun', to: 'mars', payload: MARKUP, type: 'notification' });
+      await node.call('send', { as: 'mercury', to: 'mars', payload: MARKUP, type: 'request' }).catch(() => {});
+      const { page, faults } = await browse(cluster);
+      await page.goto(await linkOf(node));
+      const mail = page.locator('.item[data-kind=mail]');
+      await mail.waitFor();
+      expect(await mail.textContent()).toContain(MARKUP);
+      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.locator('.message', { hasText: MARKUP }).first().waitFor();
+      await page.locator('.message', { hasText: 'refused TIER_VIOLATION' }).first().waitFor();
+      await page.keyboard.press('j');
+      await page.keyboard.press('r');
+      await page.getByLabel('Your reply').fill('Use 1.2 & <b>no markup</b>.');
+      await page.keyboard.press('Control+Enter');
+      await mail.waitFor({ state: 'detached' });
+      expect(await alice.call('mesh_inbox')).toContain('Use 1.2 & <b>no markup</b>.');
+      expect(await node.json<{ state: string }>('receipt', told[0]!)).toMatchObject({ state: 'replied' });
+      expect(await page.evaluate('window.hacked')).toBeUndefined();
+      expect(await page.locator('b, img, iframe').count()).toBe(0);
+      expect(faults).toEqual([]);
+    }),
+  );
+
+  it(
+    'opens once by each link, and says how to get another one [FC.1]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const link = await linkOf(node);
+      const { page, context } = await browse(cluster);
+      await page.goto(link);
+      await page.getByText('Nothing waits for you.').waitFor();
+      await page.reload();
+      await page.getByText('Nothing waits for you.').waitFor();
+      await context.clearCookies();
+      const second = await context.newPage();
+      await second.goto(link);
+      await second.getByText('The link was used before').waitFor();
+      expect(await second.locator('pre').textContent()).toBe('ecliptic open');
+      const third = await context.newPage();
+      await third.goto(node.ready.http);
+      await third.getByText('You have no session here').waitFor();
+      await third.goto('about:blank');
+      await third.goto(await linkOf(node));
+      await third.getByText('Nothing waits for you.').waitFor();
+      expect(await node.json('open', '--revoke')).toEqual({ ended: 2 });
+      await third.getByText('You have no session here').waitFor();
+    }),
+  );
+
+  it(
+    'marks its data stale while the node is away, and goes on when it is back [FC.8]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const { page, faults } = await browse(cluster);
+      await page.goto(await linkOf(node));
+      await page.getByRole('button', { name: 'Messages' }).click();
+      await node.call('send', { as: 'sun', to: 'mars', payload: 'before', type: 'notification' });
+      await page.locator('.message', { hasText: 'before' }).waitFor();
+      const port = new URL(node.ready.http).port;
+      await node.crash();
+      await page.locator('.connection', { hasText: 'stale' }).waitFor();
+      expect(await page.locator('.message', { hasText: 'before' }).count()).toBe(1);
+      if (SHOTS) await page.screenshot({ path: join(SHOTS, 'stale.png') });
+      await node.start(['--port', port]);
+      await node.call('send', { as: 'sun', to: 'mars', payload: 'after', type: 'notification' });
+      await page.locator('.connection', { hasText: 'live' }).waitFor();
+      await page.locator('.message', { hasText: 'after' }).waitFor();
+      expect(await page.locator('.message', { hasText: 'before' }).count()).toBe(1);
+      void node.request('sun', 'mars', { text: 'Write the login page.' }).catch(() => {});
+      await page.locator('.item[data-kind=approval]').waitFor();
+      // Selects it, as a key is not taken for an item that has just come.
+      await page.keyboard.press('j');
+      await page.keyboard.press('d');
+      await page.getByText('Nothing waits for you.').waitFor();
+      expect(faults).toEqual([]);
+    }),
+  );
+
+  it(
+    'fits on a screen of 400 pixels, in the dark and in the light [FC.9]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
+      await alice.call('mesh_send', { to: 'operator', text: `Which branch?\n${'long '.repeat(60)}`, needs: 'reply' });
+      void node.request('sun', 'mars', { text: 'Write the login page.' }).catch(() => {});
+      await node.call('send', { as: 'mercury', to: 'mars', payload: 'x'.repeat(400), type: 'request' }).catch(() => {});
+      for (const scheme of ['dark', 'light'] as const) {
+        for (const width of [400, 1_280]) {
+          const { page, context } = await browse(cluster, { width, scheme });
+          await page.goto(await linkOf(node));
+          await page.locator('.item[data-kind=approval]').waitFor();
+          const names = width === 400 ? ['Needs you', 'Agents', 'Messages'] : ['Agents', 'Messages'];
+          for (const name of names) {
+            await page.getByRole('navigation').getByRole('button', { name }).click();
+            const wide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
+            expect(await page.evaluate(wide), `${name} at ${width}`).toBe(0);
+            if (SHOTS) await page.screenshot({ path: join(SHOTS, `${name}-${width}-${scheme}.png`.replace(' ', '-')) });
+          }
+          const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+          expect(ground).toBe(scheme === 'dark' ? 'rgb(15, 18, 23)' : 'rgb(251, 250, 247)');
+          await page.emulateMedia({ contrast: 'more' });
+          if (SHOTS) await page.screenshot({ path: join(SHOTS, `contrast-${width}-${scheme}.png`) });
+          const text = await page.evaluate('getComputedStyle(document.body).color');
+          expect(text).toBe(scheme === 'dark' ? 'rgb(255, 255, 255)' : 'rgb(0, 0, 0)');
+          await context.close();
+        }
+      }
+    }),
+  );
+
+  it('needs no file from elsewhere, and few bytes [FC.9]', () => {
+    const file = (name: string) => join(ROOT, 'dist', 'web', name);
+    for (const name of ['index.html', 'page.js', 'page.css']) expect(existsSync(file(name))).toBe(true);
+    expect(readFileSync(file('page.css'), 'utf8')).not.toMatch(/url\(|@import/);
+    expect(readFileSync(file('page.js'), 'utf8').length).toBeLessThan(100_000);
+  });
+});

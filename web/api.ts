@@ -1,0 +1,85 @@
+/** The page's key: a request without it is refused, and pages of other origins cannot read it. */
+const KEY = 'ecliptic-page-key';
+
+export class ApiError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Exchanges the token of a link for a session. */
+export async function openSession(token: string): Promise<void> {
+  const { key } = await json<{ key: string }>('/api/session', { method: 'POST', body: JSON.stringify({ token }) });
+  localStorage.setItem(KEY, key);
+}
+
+export function read<T>(path: string): Promise<T> {
+  return json<T>(path, {});
+}
+
+export function post<T>(path: string, body: unknown): Promise<T> {
+  return json<T>(path, { method: 'POST', body: JSON.stringify(body) });
+}
+
+async function json<T>(path: string, init: RequestInit): Promise<T> {
+  const response = await call(path, { ...init, headers: { 'Content-Type': 'application/json' } });
+  return (await response.json()) as T;
+}
+
+async function call(path: string, init: RequestInit): Promise<Response> {
+  const headers = { ...(init.headers as Record<string, string>), 'X-Ecliptic-Page': localStorage.getItem(KEY) ?? '' };
+  const response = await fetch(path, { ...init, headers, cache: 'no-store', credentials: 'same-origin' });
+  if (response.ok) return response;
+  const body = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
+  throw new ApiError(response.status, body.error?.message ?? `HTTP ${response.status}`);
+}
+
+export interface StreamEvent {
+  readonly id: string | undefined;
+  readonly name: string;
+  readonly data: unknown;
+}
+
+/** Without any byte for this long, the connection counts as dead; the node writes every second. */
+const SILENCE_MS = 5_000;
+
+/** Reads the event stream until it breaks. `EventSource` cannot send the page's key. */
+export async function readEvents(
+  lastId: string | undefined,
+  each: (event: StreamEvent | undefined) => void,
+): Promise<void> {
+  const gone = new AbortController();
+  let silence = setTimeout(() => gone.abort(), SILENCE_MS);
+  try {
+    const headers: Record<string, string> = lastId === undefined ? {} : { 'Last-Event-ID': lastId };
+    const response = await call('/api/events', { headers, signal: gone.signal });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = '';
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      clearTimeout(silence);
+      silence = setTimeout(() => gone.abort(), SILENCE_MS);
+      const blocks = (rest + value).split('\n\n');
+      rest = blocks.pop()!;
+      for (const block of blocks) each(parse(block));
+    }
+  } finally {
+    clearTimeout(silence);
+  }
+}
+
+/** Undefined for a comment. */
+function parse(block: string): StreamEvent | undefined {
+  const fields = new Map<string, string>();
+  for (const line of block.split('\n')) {
+    const at = line.indexOf(': ');
+    if (at > 0) fields.set(line.slice(0, at), line.slice(at + 2));
+  }
+  const data = fields.get('data');
+  if (data === undefined) return undefined;
+  return { id: fields.get('id'), name: fields.get('event') ?? 'message', data: JSON.parse(data) };
+}

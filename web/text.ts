@@ -1,0 +1,132 @@
+import type { WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
+
+/** Every text of the page. */
+export const TEXT = {
+  product: 'Ecliptic',
+  views: { needs: 'Needs you', agents: 'Agents', messages: 'Messages' },
+  viewsLabel: 'Views',
+  skip: 'Skip to the view',
+  live: 'live',
+  connecting: 'connecting',
+  stale: 'stale',
+  staleSince: (age: string) => `not updated for ${age}; reconnecting`,
+  staleAtAll: 'not connected; reconnecting',
+  stalePart: (reason: string) => `not up to date: ${reason}`,
+  sampled: (shown: number, total: number) => `sampled: ${shown} of ${total} messages shown in the last second`,
+  reconnect: 'The node does not answer. The data below is the last that arrived.',
+  closed: {
+    title: 'This page is not open',
+    used: 'The link was used before, or it has expired. Each link opens the page once, within ten minutes.',
+    ended: 'You have no session here: none was opened, it was revoked, or it has expired.',
+    how: 'To get a link, run this on the machine of the node:',
+    command: 'ecliptic open',
+  },
+  keys: 'Keys: j and k select, a allows once, A always, d denies, r replies',
+  needs: {
+    label: 'What waits for you, oldest first',
+    none: 'Nothing waits for you.',
+    noneHow:
+      'Approval requests, mail to you, held mail, changed tools, escalated tasks and failing workers appear here. The same list in a terminal:',
+    noneCommand: 'ecliptic waiting',
+    loading: 'Reading what waits for you.',
+    noAction: 'Nothing can be done about it at present; it can be retried when its run has ended.',
+    replyLabel: 'Your reply',
+    send: 'Send',
+    cancel: 'Cancel',
+    denied: (left: string) => `denied in ${left} without an answer`,
+    expires: (left: string) => `expires in ${left}`,
+    diff: 'Difference to the approved definition',
+  },
+  answered: (action: WaitingAction) => `Done: ${ACTIONS[action].toLowerCase()}.`,
+  failed: (message: string) => `That did not work: ${message}`,
+  gone: 'It no longer waits: it was answered elsewhere, was withdrawn, or has expired.',
+  agents: {
+    label: 'Agents',
+    none: 'This node has no agents.',
+    noneHow: 'Agents of the configuration and of connected coding agents appear here.',
+    noneCommand: 'ecliptic up',
+    loading: 'Reading the agents.',
+    columns: ['Agent', 'Tier', 'State', 'Worker', 'Load', 'Why'],
+    code: 'handler in code',
+    noWorker: 'none',
+    tools: 'tools only',
+    remote: (node: string) => `on node ${node}`,
+    sandbox: (id: string) => `sandbox ${id}`,
+    load: (queued: number, working: number) =>
+      queued + working === 0 ? 'idle' : `${queued} queued, ${working} working`,
+    staff: 'How to staff it',
+    count: (all: number, unstaffed: number) => `${all} agents, ${unstaffed} unstaffed`,
+  },
+  messages: {
+    label: 'Latest messages, newest first',
+    none: 'No message was routed yet.',
+    noneHow: 'Every message between agents appears here, delivered or refused. Send one:',
+    noneCommand: `ecliptic send --as sun --to mars '{"hello":"mars"}'`,
+    loading: 'Reading the latest messages.',
+    delivered: 'delivered',
+    refused: 'refused',
+    noText: 'payload not kept here',
+  },
+} as const;
+
+export const KINDS: Readonly<Record<WaitingItem['kind'], string>> = {
+  approval: 'approve',
+  tool: 'changed tool',
+  mail: 'mail',
+  held: 'held mail',
+  task: 'escalated',
+  worker: 'worker',
+};
+
+export const ACTIONS: Readonly<Record<WaitingAction, string>> = {
+  'allow-once': 'Allow once',
+  'allow-always': 'Allow always',
+  deny: 'Deny',
+  reply: 'Reply',
+  done: 'Done',
+  'let-in': 'Let in',
+  'turn-away': 'Turn away',
+  approve: 'Approve',
+  retry: 'Try again',
+  restart: 'Restart',
+};
+
+/** The key of each action in the list. */
+export const ACTION_KEYS: Readonly<Partial<Record<WaitingAction, string>>> = {
+  'allow-once': 'a',
+  'let-in': 'a',
+  approve: 'a',
+  retry: 'a',
+  restart: 'a',
+  'allow-always': 'A',
+  deny: 'd',
+  'turn-away': 'd',
+  done: 'd',
+  reply: 'r',
+};
+
+/** The mark of each state: a shape beside the word, so that colour never stands alone. */
+export const STATE_MARKS: Readonly<Record<string, readonly [mark: string, tone: string]>> = {
+  ready: ['●', 'good'],
+  tools: ['●', 'good'],
+  healthy: ['●', 'good'],
+  starting: ['◐', 'busy'],
+  degraded: ['▲', 'warn'],
+  unavailable: ['✕', 'bad'],
+  failed: ['✕', 'bad'],
+  unreachable: ['◌', 'dim'],
+  unstaffed: ['◯', 'dim'],
+};
+
+const UNITS: readonly (readonly [ms: number, unit: string])[] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'min'],
+  [1_000, 's'],
+];
+
+/** A time span in one unit. */
+export function span(ms: number): string {
+  const [size, unit] = UNITS.find(([least]) => ms >= least) ?? [1_000, 's'];
+  return `${Math.max(0, Math.floor(ms / size))} ${unit}`;
+}

@@ -1,0 +1,77 @@
+import type { AgentView } from '../../src/http/dashboard/facts.js';
+import { agents } from '../store.js';
+import { STATE_MARKS, TEXT } from '../text.js';
+import { Empty, StalePart } from './empty.js';
+
+const NONE: Readonly<Record<string, string>> = { unstaffed: TEXT.agents.noWorker, tools: TEXT.agents.tools };
+
+/** All agents, by tier: their states, their workers, and what an unstaffed one lacks. */
+export function Agents() {
+  const all = agents.value;
+  if (!all) return <Empty>{TEXT.agents.loading}</Empty>;
+  if (all.length === 0) {
+    return (
+      <Empty command={TEXT.agents.noneCommand}>
+        {TEXT.agents.none} {TEXT.agents.noneHow}
+      </Empty>
+    );
+  }
+  const sorted = [...all].sort((a, b) => a.tier - b.tier || a.id.localeCompare(b.id));
+  const unstaffed = all.filter(({ state }) => state === 'unstaffed').length;
+  return (
+    <>
+      <StalePart part="agents" />
+      <p class="dim">{TEXT.agents.count(all.length, unstaffed)}</p>
+      <table class="agents">
+        <thead>
+          <tr>
+            {TEXT.agents.columns.map((column) => (
+              <th key={column} scope="col">
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.map((agent) => (
+            <Row key={`${agent.id}@${agent.node}`} agent={agent} />
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function Row({ agent }: { agent: AgentView }) {
+  const { id, tier, node, sandbox, state, reason, fix, workers, load, description, capabilities } = agent;
+  const [mark, tone] = STATE_MARKS[state] ?? ['○', 'dim'];
+  const isUnstaffed = state === 'unstaffed';
+  const none = node !== null ? '' : (NONE[state] ?? TEXT.agents.code);
+  const [command] = fix?.split(', ') ?? [];
+  return (
+    <tr class={isUnstaffed ? 'is-hollow' : ''}>
+      <th scope="row" title={[description, ...capabilities].filter(Boolean).join('\n')}>
+        <span class="mono">{id}</span>
+        {node !== null && <span class="dim"> {TEXT.agents.remote(node.slice(0, 8))}</span>}
+        {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}
+      </th>
+      <td class="mono">L{tier}</td>
+      <td class={`nowrap ${tone}`}>
+        <span aria-hidden="true">{mark}</span> {state}
+      </td>
+      <td>{workers.map(({ id: worker, type }) => (worker === id ? type : `${type} ${worker}`)).join(', ') || none}</td>
+      <td class="mono nowrap">{TEXT.agents.load(load.queued, load.working)}</td>
+      <td class="why">
+        {reason}
+        {isUnstaffed && fix !== null && (
+          <details>
+            <summary title={TEXT.agents.staff}>
+              <code>{command}</code>
+            </summary>
+            <code>{fix}</code>
+          </details>
+        )}
+      </td>
+    </tr>
+  );
+}
