@@ -189,8 +189,9 @@ async function follow(client: ControlClient, id: string, output: Output, reporte
   process.once('SIGINT', () => client.close());
   const following = client.call('run.follow', { id }, (news) => {
     if (news.event === 'ended') ended = news;
-    board.take(news);
+    // A result that is shown has been written.
     reporter?.take(news);
+    board.take(news);
   });
   const lost = (error: EclipticError) => {
     const why = leftAlone(error, id);
