@@ -102,7 +102,7 @@ export class AgentTask<Input = unknown> {
     return chain.length > 0 ? withDelegation(undefined, chain) : {};
   }
 
-  /** What is to be done, in words: of a task that has only data, the words in the data, else the data as JSON. */
+  /** The assignment in words. A task that has only data gives the words in the data, else the data as JSON. */
   get text(): string {
     return wordsOf(this.message);
   }

@@ -8,7 +8,7 @@ import { usage } from './output.js';
 const MANIFEST = '.ecliptic-report';
 
 /**
- * A folder of results and a report. It overwrites and removes only files that an earlier report wrote and that nobody has
+ * A folder of results and a report. It overwrites and removes only files that an earlier report wrote and that have not been
  * changed since.
  */
 export class ReportFolder {

@@ -1,7 +1,7 @@
 import { isAlias, isCollection, parseDocument, stringify, visit } from 'yaml';
 import { EclipticError } from '../runtime/errors.js';
+import { unfenced } from '../runtime/json-text.js';
 import { cutText } from '../runtime/text.js';
-import { unfenced } from './answers.js';
 import type { LoopAgent } from './dispatcher.js';
 import { readPlan } from './plan-check.js';
 import { judgeOf, type Plan } from './plan-schema.js';
@@ -53,7 +53,11 @@ export async function makePlan(
   const { goal, as } = wish;
   const planner = world.planner(wish.with, as);
   const workers = world.workers(as).slice(0, MAX_AGENTS);
-  if (workers.length === 0) throw new EclipticError('NO_WORKER', 'no agent that could work on a plan has a worker');
+  if (workers.length === 0)
+    throw new EclipticError(
+      'NO_WORKER',
+      'no agent that could work on a plan has a worker. To staff some: ecliptic staff',
+    );
   const agents = workers.map((card) => ({
     agent: addressOf(card),
     tier: card.tier,

@@ -339,14 +339,7 @@ describe('structured output of a model', () => {
 
   it('may be in a code fence, and is repaired without tools, at most three times [WK.M3]', async () => {
     const world = await start(
-      replies(
-        'Here it is:\n```json\n{"n": 4}\n```',
-        'four',
-        '{"n":"four"}',
-        '{"n":4,"m":5}',
-        '{"n":5}',
-        ...Array(9).fill('x'),
-      ),
+      replies('```json\n{"n": 4}\n```\n', 'four', '{"n":"four"}', '{"n":4,"m":5}', '{"n":5}', ...Array(9).fill('x')),
     );
     expect(await world.run(asked)).toEqual({ n: 4 });
     expect(await world.run(asked)).toEqual({ n: 5 });
@@ -360,6 +353,14 @@ describe('structured output of a model', () => {
     expect(world.model.completions[2]!.tools).toBeUndefined();
     expect(await world.fails(asked)).toMatchObject({ code: 'PROVIDER_EXECUTE_FAILED', message: /no usable answer/ });
     expect(world.model.completions).toHaveLength(9);
+  });
+});
+
+describe('a model that judges', () => {
+  it('is not taken to say what it quotes [WK.M8]', async () => {
+    const quote = 'The worker wrote:\n```json\n{"n": 1}\n```\nI do not agree.';
+    const world = await start(replies(quote, '{"n": 2}'));
+    expect(await world.run({ text: 'count', outputSchema: SCHEMA })).toEqual({ n: 2 });
   });
 });
 

@@ -34,7 +34,7 @@ export async function findProcesses(runtime: Runtime, wanted: Wanted): Promise<n
   return found;
 }
 
-/** What is left of one child: its process group, if that is meant, and the processes with its mark. */
+/** The remaining processes of one child: those of its process group, if one is given, and those with its mark. */
 export interface Left {
   readonly group?: number | undefined;
   readonly mark: string;
