@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { stablePort } from './ports.js';
 
 /** A request for a completion, as the server got it. */
 export interface Completion {
@@ -47,9 +48,9 @@ export class ScriptedModel {
     });
   }
 
-  static async start(script: Script, port = 0): Promise<ScriptedModel> {
+  static async start(script: Script, port?: number): Promise<ScriptedModel> {
     const model = new ScriptedModel(script);
-    await model.listen(port);
+    await model.listen(port ?? (await stablePort()));
     return model;
   }
 

@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { RunView } from '../../src/plans/run-news.js';
 import { inCluster, type ProcessNode, until } from '../nodes/cluster.js';
+import { stablePort } from '../ports.js';
 
 const WORKER = new URL('./agents/plan-worker.ts', import.meta.url).pathname;
 
@@ -16,7 +15,7 @@ describe('a plan whose worker is on another node', () => {
         const [here, there] = await Promise.all(
           ['here', 'there'].map(async (name) =>
             cluster.start(name, {
-              args: ['--no-dht', '--listen', `127.0.0.1:${await freePort()}`],
+              args: ['--no-dht', '--listen', `127.0.0.1:${await stablePort()}`],
               config: { roster: false, agents: name === 'here' ? { sun: {} } : { worker: { module: WORKER } } },
               env: { ECLIPTIC_LOG: 'warn' },
             }),
@@ -46,12 +45,4 @@ function begun(node: ProcessNode): string {
   } catch {
     return '';
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await once(server.close(), 'close');
-  return port;
 }

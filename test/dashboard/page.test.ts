@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
 import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { stablePort } from '../ports.js';
 import { ScriptedModel } from '../scripted-model.js';
 import { ROOT } from '../source-files.js';
 import { browse } from './browser.js';
@@ -23,7 +24,7 @@ async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
   });
   cluster.onEnd(() => model.stop());
   return cluster.start('desk', {
-    args: ['--no-dht'],
+    args: ['--no-dht', '--port', String(await stablePort())],
     config: {
       agents: { mars: { model: model.config } },
       policy: [{ action: 'fs.write', decision: 'ask' }],
@@ -140,12 +141,11 @@ describe('the page in a browser', () => {
       await page.getByRole('button', { name: 'Messages' }).click();
       await node.call('send', { as: 'sun', to: 'mars', payload: 'before', type: 'notification' });
       await page.locator('.message', { hasText: 'before' }).waitFor();
-      const port = new URL(node.ready.http).port;
       await node.crash();
       await page.locator('.connection', { hasText: 'stale' }).waitFor();
       expect(await page.locator('.message', { hasText: 'before' }).count()).toBe(1);
       if (SHOTS) await page.screenshot({ path: join(SHOTS, 'stale.png') });
-      await node.start(['--port', port]);
+      await node.start();
       await node.call('send', { as: 'sun', to: 'mars', payload: 'after', type: 'notification' });
       await page.locator('.connection', { hasText: 'live' }).waitFor();
       await page.locator('.message', { hasText: 'after' }).waitFor();

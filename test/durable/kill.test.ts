@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -10,6 +8,7 @@ import type { Receipt } from '../../src/mail/receipt.js';
 import type { RoutingResult } from '../../src/mesh/schemas.js';
 import type { MailRow } from '../../src/node/control/rows.js';
 import { type Cluster, inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
+import { stablePorts } from '../ports.js';
 import type { Entry, Ledger } from './agents/ledger.js';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -108,7 +107,7 @@ describe('two nodes that are killed at random moments, and started again', () =>
 
 /** Two nodes of one mesh, each at a port of its own, so that they find each other again. */
 async function pair(cluster: Cluster, other?: URL): Promise<{ a: ProcessNode; b: ProcessNode }> {
-  const ports = await freePorts(2);
+  const ports = await stablePorts(2);
   const agents = {
     ledger: { tier: 0 as const, module: compiled(cluster, LEDGER) },
     other: { tier: 0 as const, ...(other && { module: compiled(cluster, other) }) },
@@ -249,14 +248,6 @@ async function expectReceiptsAgree(a: ProcessNode, b: ProcessNode, sent: Sent): 
     if (found !== true) differences.push(found);
   }
   expect(differences).toEqual([]);
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => once(server.close(), 'close')));
-  return ports;
 }
 
 /** The same numbers for the same seed. */

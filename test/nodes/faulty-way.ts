@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { stablePort } from '../ports.js';
 import type { Cluster, NodeSettings } from './cluster.js';
 
 /** `stall` holds every byte back, the others those of one direction only; `cut` ends connections and takes none. */
@@ -13,7 +14,7 @@ export type Fault = (typeof FAULTS)[number];
 export async function onlyThroughProxy(
   cluster: Cluster,
 ): Promise<{ proxy: FaultyWay; called: NodeSettings; caller: NodeSettings }> {
-  const port = await freePort();
+  const port = await stablePort();
   const proxy = await FaultyWay.start(port);
   cluster.onEnd(() => proxy.stop());
   // Nodes tell each other where they listen; this stands for a network in which that address leads nowhere.
@@ -105,13 +106,4 @@ export class FaultyWay {
     if (this.#fault === 'stall' || this.#fault === 'stall-back') back.pause();
     else back.resume();
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -3,6 +3,7 @@ import type { AgentTask } from '../../src/agent/agent-tasks.js';
 import type { Gateway, GatewayInit } from '../../src/http/gateway.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import type { A2ADelegation, A2AEndpoint } from '../../src/providers/a2a/a2a-types.js';
+import { stablePort } from '../ports.js';
 
 /** A real A2A server on this machine: a separate node whose agent executes the words of a task. */
 export class RemoteAgent {
@@ -26,11 +27,11 @@ export class RemoteAgent {
     return remote;
   }
 
-  async start(port = 0): Promise<void> {
+  async start(port?: number): Promise<void> {
     this.#node = await createNode();
     const agent = this.#node.agent({ id: 'worker', description: `Works for ${this.name}.` });
     agent.tool('translate', { description: 'Translates.' }, () => 'done').onTask((task) => this.#work(task));
-    this.#gateway = await this.#node.serve({ ...this.#init, port });
+    this.#gateway = await this.#node.serve({ ...this.#init, port: port ?? (await stablePort()) });
   }
 
   /** Gone, as if its machine were. It can be started again at the same place. */

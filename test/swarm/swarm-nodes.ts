@@ -1,17 +1,16 @@
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createJiti } from 'jiti';
 import { type Cluster, type ProcessNode, until, untilConnected } from '../nodes/cluster.js';
+import { stablePorts } from '../ports.js';
 
 const WORKER = new URL('./agents/worker.ts', import.meta.url);
 
 /** That many nodes of one mesh, as processes: on the first is `sun`, on each other a worker with these capabilities. */
 export async function swarmNodes(cluster: Cluster, capabilities: readonly string[][]): Promise<ProcessNode[]> {
   const module = compiled(cluster);
-  const ports = await freePorts(capabilities.length + 1);
+  const ports = await stablePorts(capabilities.length + 1);
   const nodes = await Promise.all(
     ports.map((port, at) => {
       const has = capabilities[at - 1];
@@ -41,13 +40,4 @@ function compiled(cluster: Cluster): string {
   const file = join(cluster.folder, 'worker.cjs');
   writeFileSync(file, source);
   return file;
-}
-
-/** Ports that are free now; a node that is started again must listen where the others know it. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
+import { stablePort } from '../../../test/ports.js';
 import { LEAST_NODES, PrivateDht } from './private-dht.js';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
@@ -25,14 +26,14 @@ describe('a private DHT', () => {
   });
 
   it('has its first node at the port it is told to', async () => {
-    const port = await freePort();
+    const port = await stablePort();
     const dht = await start(2, port);
     expect(dht.bootstrap[0]).toBe(`127.0.0.1:${port}`);
   });
 
   it('gives its ports back when it is stopped, so that another can start there', async () => {
-    const first = await start(2);
-    const port = portOf(first);
+    const port = await stablePort();
+    const first = await start(2, port);
     await first.stop();
     const second = await start(2, port);
     expect(portOf(second)).toBe(port);
@@ -98,15 +99,6 @@ async function takenPort(): Promise<number> {
   await once(socket, 'listening');
   cleanUps.push(() => socket.close());
   return socket.address().port;
-}
-
-async function freePort(): Promise<number> {
-  const socket = createSocket('udp4').bind(0, '127.0.0.1');
-  await once(socket, 'listening');
-  const { port } = socket.address();
-  socket.close();
-  await once(socket, 'close');
-  return port;
 }
 
 async function isTaken(port: number): Promise<boolean> {

@@ -4,6 +4,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { stablePort } from '../../../test/ports.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { Identity } from '../membership/identity.js';
@@ -204,7 +205,7 @@ describe('among callers that are no nodes, a websocket listener', () => {
 
 describe('a call', () => {
   it.each<[string, () => string | Promise<string>]>([
-    ['nobody', async () => `ws://127.0.0.1:${await freePort()}`],
+    ['nobody', async () => `ws://127.0.0.1:${await stablePort()}`],
     ['something that is no address', () => 'nonsense'],
     ['an empty address', () => ''],
     ['an address with a port that cannot be', () => 'ws://127.0.0.1:99999'],
@@ -563,14 +564,6 @@ async function portOf(server: Server): Promise<number> {
 
 function takenPort(): Promise<number> {
   return portOf(createServer());
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await portOf(server);
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** Tries until it holds: where no event says that it does. */
