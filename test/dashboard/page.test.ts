@@ -63,7 +63,7 @@ describe('the page in a browser', () => {
       expect(JSON.stringify(await asked)).toContain('Wrote 24 characters to login.js.');
       await page.getByText('Nothing waits for you.').waitFor();
       expect(await node.json('waiting')).toEqual([]);
-      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.getByRole('link', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: 'sun → mars' }).first().waitFor();
 
       const again = node.request('sun', 'mars', { text: 'Write it again.' }).catch((error: Error) => error.message);
@@ -90,7 +90,7 @@ describe('the page in a browser', () => {
       const mail = page.locator('.item[data-kind=mail]');
       await mail.waitFor();
       expect(await mail.textContent()).toContain(MARKUP);
-      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.getByRole('link', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: MARKUP }).first().waitFor();
       await page.locator('.message', { hasText: 'refused TIER_VIOLATION' }).first().waitFor();
       await page.keyboard.press('j');
@@ -138,7 +138,7 @@ describe('the page in a browser', () => {
       const node = await nodeWithModel(cluster);
       const { page, faults } = await browse(cluster);
       await page.goto(await linkOf(node));
-      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.getByRole('link', { name: 'Messages' }).click();
       await node.call('send', { as: 'sun', to: 'mars', payload: 'before', type: 'notification' });
       await page.locator('.message', { hasText: 'before' }).waitFor();
       await node.crash();
@@ -175,7 +175,7 @@ describe('the page in a browser', () => {
           await page.locator('.item[data-kind=approval]').waitFor();
           const names = width === 400 ? ['Needs you', 'Agents', 'Messages'] : ['Agents', 'Messages'];
           for (const name of names) {
-            await page.getByRole('navigation').getByRole('button', { name }).click();
+            await page.getByRole('navigation').getByRole('link', { name }).click();
             const wide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
             expect(await page.evaluate(wide), `${name} at ${width}`).toBe(0);
             if (SHOTS) await page.screenshot({ path: join(SHOTS, `${name}-${width}-${scheme}.png`.replace(' ', '-')) });
