@@ -930,6 +930,20 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'Everything that waits for the owner is in one list, with answers by the operations of its part.',
   ],
+  ['FC.60', 'gateway', 'The page lists tasks and runs of plans; a run is followed to its end, and tried again.'],
+  ['FC.61', 'gateway', 'A task is canceled on the page, and its question is answered there.'],
+  ['FC.62', 'gateway', 'The page shows conversations, inboxes and the outbox; the owner replies as a person.'],
+  ['FC.63', 'gateway', 'The journal is searched on the page, with earlier pages.'],
+  ['FC.64', 'gateway', 'Providers are shown with their health over time; they are restarted and drained on the page.'],
+  ['FC.65', 'gateway', 'Tools are called from a form that their schema makes; the result and the record are shown.'],
+  ['FC.66', 'gateway', 'A swarm is started on the page, followed on its board, and cancelled.'],
+  ['FC.67', 'gateway', 'Shared documents are shown live with their history and authors, and changed on the page.'],
+  ['FC.68', 'gateway', 'The owner sends from the page; a refusal shows its code and reason.'],
+  [
+    'FC.69',
+    'gateway',
+    'Markup in names, payloads, tools and schemas is text in every view; empty views say how to begin.',
+  ],
 ]);
 
 export const requirements: readonly Requirement[] = [

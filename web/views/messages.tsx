@@ -1,11 +1,61 @@
+import { useState } from 'preact/hooks';
 import type { MessageLine } from '../../src/http/dashboard/facts.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { Clock, Id, shortAddress } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
+import { href } from '../route.js';
 import { lineKey, messages, messagesError, sampled } from '../store.js';
+import { keyOf, useRead } from '../stream.js';
+import { SEARCH_TEXT } from '../text/messages.js';
+import { PARTS_TEXT } from '../text/parts.js';
 import { TEXT } from '../text.js';
 
-/** The live feed: one line a message, with the router's verdict. */
-export function Messages() {
+/** The live feed: one line a message, with the router's verdict. With a text, the messages of the journal that have it. */
+export function Messages({ rest }: { rest: string }) {
+  return rest === '' ? <Feed /> : <Found key={rest} text={rest} />;
+}
+
+const PAGE = 100;
+
+/** A search of the journal, newest first, with earlier pages. */
+function Found({ text }: { text: string }) {
+  const [before, setBefore] = useState<number | undefined>(undefined);
+  const { value, error } = useRead<readonly MessageLine[]>(keyOf('messages', { text, before, limit: PAGE }));
+  const lines = value && [...value].reverse();
+  const oldest = lines?.at(-1)?.seq ?? undefined;
+  return (
+    <>
+      <p>
+        <a href={href('messages')}>{SEARCH_TEXT.back}</a> {SEARCH_TEXT.of(text)}
+      </p>
+      {lines ? <Stale error={error} /> : <Unread error={error} />}
+      {lines?.length === 0 && (
+        <Empty command={SEARCH_TEXT.noneCommand}>
+          {before === undefined ? SEARCH_TEXT.none : SEARCH_TEXT.noneEarlier}
+        </Empty>
+      )}
+      <ol class="messages" aria-label={SEARCH_TEXT.label}>
+        {lines?.map((line) => (
+          <Line key={lineKey(line)} line={line} />
+        ))}
+      </ol>
+      <p class="actions padded">
+        {lines?.length === PAGE && (
+          <button type="button" onClick={() => setBefore(oldest)}>
+            {PARTS_TEXT.earlier}
+          </button>
+        )}
+        {before !== undefined && (
+          <button type="button" onClick={() => setBefore(undefined)}>
+            {PARTS_TEXT.latest}
+          </button>
+        )}
+      </p>
+    </>
+  );
+}
+
+function Feed() {
   const lines = messages.value;
   if (!lines) return <Empty>{TEXT.messages.loading}</Empty>;
   return (

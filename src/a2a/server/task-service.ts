@@ -2,6 +2,7 @@ import { GUEST, OPERATOR, RateLimiter } from '../../http/auth/caller-auth.js';
 import { fullAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Amount, FairShares } from '../../runtime/fair-shares.js';
+import type { Runtime } from '../../runtime/runtime.js';
 import { admitDelegation, type DelegationChain, withDelegation } from '../protocol/delegation.js';
 import { pageOf } from '../protocol/task-list.js';
 import { createTask, type TaskEvent } from '../protocol/task-machine.js';
@@ -343,7 +344,11 @@ function snapshot({ model }: TaskRecord): TaskEvent {
   return { sequence: model.sequence, event: { task: model.task } };
 }
 
+/** States in which an agent waits for its caller. */
+const WAITING: ReadonlySet<TaskState> = new Set(['TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED']);
+
 export interface OperatorTasksComponents {
+  runtime: Pick<Runtime, 'id'>;
   tasks: TaskService;
   records: TaskRecords;
 }
@@ -377,6 +382,19 @@ export class OperatorTasks {
 
   async cancel(id: string): Promise<Task> {
     return this.#components.tasks.cancel(await this.#ownerOf(id), id);
+  }
+
+  /** Answers the question of a task, in the name of its caller. */
+  async answer(taskId: string, text: string): Promise<Task> {
+    const { tasks, runtime } = this.#components;
+    const owner = await this.#ownerOf(taskId);
+    const { task } = (await tasks.get(owner, taskId)).model;
+    if (!WAITING.has(task.status.state)) {
+      throw new EclipticError('OPERATION_NOT_SUPPORTED', `task ${taskId} waits for no answer`, { taskId });
+    }
+    const message: Message = { messageId: runtime.id(), role: 'ROLE_USER', parts: [{ text }], taskId };
+    await tasks.send(owner, { message });
+    return (await tasks.get(owner, taskId)).model.task;
   }
 
   async follow(id: string, after: number): Promise<Subscription> {

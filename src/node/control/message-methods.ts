@@ -19,6 +19,7 @@ export function messageMethods(context: ControlContext) {
     if (!to) throw wrongParameter('to', 'must be a non-empty string');
     return inFull(to, node);
   };
+  const sender = (as: string) => (as === OWNER ? node.operator() : node.agentById(as));
   return {
     agents({ capability, tier, sandbox }) {
       const cards = capability === undefined ? registry.listAll() : registry.findByCapability(capability);
@@ -46,11 +47,14 @@ export function messageMethods(context: ControlContext) {
     metrics: () => observability.getMetrics(),
     'metrics.text': () => node.metricsText(),
     send: ({ as, to, capability, payload, ...options }) =>
-      node.agentById(as).send(recipient({ to, capability }), payload, options),
+      sender(as).send(recipient({ to, capability }), payload, options),
     request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>
-      node.agentById(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
-    broadcast: ({ as, payload }) => node.agentById(as).broadcast(payload),
-    thread: async ({ id, from = 0 }) => fitting((await conversation(id, context)).slice(from)),
+      sender(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
+    broadcast: ({ as, payload }) => sender(as).broadcast(payload),
+    thread: async ({ id, from = 0, limit }) => {
+      const end = limit === undefined || from + limit === 0 ? undefined : from + limit;
+      return fitting((await conversation(id, context)).slice(from, end));
+    },
     'thread.events': ({ id }) => node.providerEvents.of(id),
   } satisfies Partial<Handlers>;
 }
@@ -132,7 +136,10 @@ async function completed(given: string, { node, loop }: ControlContext): Promise
 }
 
 /** The journal has no payloads of durable messages: they are in the store of mail, or among the messages of coding agents. */
-async function withPayload(envelope: A2AEnvelope, { node, codingAgents }: ControlContext): Promise<A2AEnvelope> {
+export async function withPayload(
+  envelope: A2AEnvelope,
+  { node, codingAgents }: Pick<ControlContext, 'node' | 'codingAgents'>,
+): Promise<A2AEnvelope> {
   const { id, sender, recipient, payload, metadata } = envelope;
   if (payload !== null || !metadata?.durable) return envelope;
   const waiting = await node.mail?.waiting(id);

@@ -73,10 +73,12 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       const proposal = proposals.find((row) => row.id === id);
       return proposal ? withdraw(proposal, node.agents) : gateway.tasks.cancel(id);
     },
+    'task.answer': async ({ id, text }) => gateway.tasks.answer(await taskId(id), text),
     'node.card': () => gateway.card,
     runs: ({ limit = DEFAULT_ROWS }) => loop.list(limit),
     run: async ({ id }) => loop.view(await runId(id)),
     'run.start': (init) => loop.start(init),
+    'run.again': async ({ id }) => loop.again(await runId(id)),
     'run.check': async (plan) => {
       const ids = await loop.check(plan);
       return { tasks: ids.length, ids };
