@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { PARTS_TEXT } from '../text/parts.js';
 
 /** A button for an action that cannot be undone: it asks in its own place, and Escape or a lost focus takes it back. */
@@ -15,7 +15,7 @@ export function Confirm({
 }) {
   const [state, setState] = useState<'idle' | 'asking' | 'busy'>('idle');
   const yes = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (state === 'asking') yes.current?.focus();
   }, [state]);
   if (state !== 'asking') {

@@ -1,4 +1,5 @@
-import type { ComponentChildren } from 'preact';
+import { type ComponentChildren, cloneElement, type VNode } from 'preact';
+import { useId } from 'preact/hooks';
 
 /** A form that asks the node, never the browser, to do something. */
 export function Form({
@@ -52,20 +53,29 @@ export function Field({
   inline?: boolean;
   hint?: string | undefined;
   error?: string | undefined;
-  children: ComponentChildren;
+  /** The control. */
+  children: VNode<{ 'aria-describedby'?: string }>;
 }) {
+  const id = useId();
+  const isDescribed = hint !== undefined || error !== undefined;
   return (
-    // biome-ignore lint/a11y/noLabelWithoutControl: the control is the child
-    <label class={inline ? 'field is-inline' : 'field'}>
-      <span class="dim">{label}</span>
-      {children}
-      {hint !== undefined && <span class="hint dim">{hint}</span>}
-      {error !== undefined && (
-        <span class="hint bad" role="alert">
-          {error}
+    <div class={inline ? 'field is-inline' : 'field'}>
+      {/* biome-ignore lint/a11y/noLabelWithoutControl: the control is the child */}
+      <label>
+        <span class="dim">{label}</span>
+        {isDescribed ? cloneElement(children, { 'aria-describedby': id }) : children}
+      </label>
+      {isDescribed && (
+        <span id={id} class="hint">
+          {hint !== undefined && <span class="dim">{hint}</span>}
+          {error !== undefined && (
+            <span class="bad block" role="alert">
+              {error}
+            </span>
+          )}
         </span>
       )}
-    </label>
+    </div>
   );
 }
 
@@ -74,13 +84,15 @@ export function Choice({
   value,
   options,
   change,
+  'aria-describedby': describedBy,
 }: {
   value: string;
   options: readonly (readonly [value: string, text: string])[];
   change: (value: string) => void;
+  'aria-describedby'?: string;
 }) {
   return (
-    <select value={value} onChange={(event) => change(event.currentTarget.value)}>
+    <select value={value} aria-describedby={describedBy} onChange={(event) => change(event.currentTarget.value)}>
       {options.map(([one, text]) => (
         <option key={one} value={one}>
           {text}

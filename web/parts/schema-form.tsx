@@ -71,30 +71,41 @@ function Control({
   isRequired,
   value,
   change,
+  'aria-describedby': describedBy,
 }: {
   kind: Kind;
   schema: Schema;
   isRequired: boolean;
   value: string;
   change: (value: string) => void;
+  'aria-describedby'?: string;
 }) {
+  const about = describedBy === undefined ? {} : { 'aria-describedby': describedBy };
   const unset = isRequired ? [] : [['', TOOLS_TEXT.unset] as const];
   if (kind === 'enum') {
     const options = (schema.enum ?? [schema.const]).map((one) => [JSON.stringify(one), String(one)] as const);
-    return <Choice value={value} options={[...unset, ...options]} change={change} />;
+    return <Choice {...about} value={value} options={[...unset, ...options]} change={change} />;
   }
   if (kind === 'boolean') {
     const options = [['true', TOOLS_TEXT.yes] as const, ['false', TOOLS_TEXT.no] as const];
-    return <Choice value={value} options={[...unset, ...options]} change={change} />;
+    return <Choice {...about} value={value} options={[...unset, ...options]} change={change} />;
   }
   if (kind === 'json') {
-    return <textarea rows={3} class="mono" value={value} onInput={(event) => change(event.currentTarget.value)} />;
+    return (
+      <textarea {...about} rows={3} class="mono" value={value} onInput={(event) => change(event.currentTarget.value)} />
+    );
   }
   if (kind === 'text') {
-    return <textarea rows={1} value={value} onInput={(event) => change(event.currentTarget.value)} />;
+    return <textarea {...about} rows={1} value={value} onInput={(event) => change(event.currentTarget.value)} />;
   }
   return (
-    <input class="mono" inputMode="decimal" value={value} onInput={(event) => change(event.currentTarget.value)} />
+    <input
+      {...about}
+      class="mono"
+      inputMode="decimal"
+      value={value}
+      onInput={(event) => change(event.currentTarget.value)}
+    />
   );
 }
 
