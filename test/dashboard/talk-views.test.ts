@@ -144,7 +144,7 @@ describe('the views of conversations', () => {
 
       // A task of the list opens the form again, filled in.
       await page.getByRole('navigation').getByRole('link', { name: 'Tasks' }).click();
-      await page.getByRole('link', { name: 'the report' }).click();
+      await page.getByRole('table', { name: 'Tasks' }).getByRole('link', { name: 'the report' }).click();
       await page.getByRole('link', { name: 'Run again' }).click();
       expect(await form.getByLabel('Task', { exact: true }).inputValue()).toBe('the report');
       await form.getByRole('button', { name: 'Send' }).click();

@@ -5,6 +5,8 @@ import { PROVIDERS_TEXT } from '../text/providers.js';
 import { STATE_MARKS, span } from '../text.js';
 
 const WINDOW_MS = 3_600_000;
+/** Changes before which there is no health. */
+const BEGINNINGS: ReadonlySet<string> = new Set(['registered', 'init.failed']);
 
 interface Stretch {
   readonly state: string;
@@ -29,23 +31,23 @@ function Part({ stretch: { state, ms } }: { stretch: Stretch }) {
   useLayoutEffect(() => {
     bar.current!.style.flexGrow = String(ms);
   }, [ms]);
-  return <span ref={bar} class={STATE_MARKS[state]?.[1] ?? 'unknown'} />;
+  return <span ref={bar} class={STATE_MARKS[state]?.[1] ?? 'dim'} />;
 }
 
-/** Oldest first. Before the first known change the health is not known. */
+/** Oldest first, since an hour ago or the first known change. */
 function stretchesOf(state: string, changes: readonly ProviderChange[], until: number): Stretch[] {
-  const from = until - WINDOW_MS;
+  const known = changes.filter(({ what }) => BEGINNINGS.has(what) || what === 'health.changed');
+  const first = known.at(-1)?.at ?? until - WINDOW_MS;
+  const from = Math.max(until - WINDOW_MS, Math.min(first, until - 1));
   const stretches: Stretch[] = [];
-  let end = until;
-  let current = state;
-  for (const { at, what, from: before } of changes) {
-    if (what !== 'health.changed' && what !== 'registered' && what !== 'init.failed') continue;
+  let [end, current] = [until, state];
+  for (const { at, what, from: before } of known) {
     const start = Math.max(at, from);
     if (start < end) stretches.unshift({ state: current, ms: end - start });
     end = Math.min(end, start);
-    if (at <= from) return stretches;
-    current = what === 'health.changed' ? (before ?? current) : PROVIDERS_TEXT.unknown;
+    if (at <= from || BEGINNINGS.has(what)) break;
+    current = before ?? current;
   }
-  if (end > from) stretches.unshift({ state: changes.length === 0 ? state : current, ms: end - from });
+  if (end > from) stretches.unshift({ state: current, ms: end - from });
   return stretches;
 }

@@ -1,4 +1,7 @@
 import type { ComponentChildren } from 'preact';
+import { href } from '../route.js';
+import { PARTS_TEXT } from '../text/parts.js';
+import { TEXT } from '../text.js';
 
 /** A table of facts with its column heads. On a narrow screen each row becomes a few lines. */
 export function Table({
@@ -31,7 +34,7 @@ export function Facts({ rows }: { rows: readonly (readonly [name: string, value:
   return (
     <dl class="facts">
       {rows
-        .filter(([, value]) => value !== null && value !== undefined && value !== '')
+        .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== '')
         .map(([name, value]) => (
           <div key={name}>
             <dt class="dim">{name}</dt>
@@ -60,5 +63,31 @@ export function Section({
       </h3>
       {children}
     </section>
+  );
+}
+
+/** The head of a detail: the way back to the list, and its name with what matters most. */
+export function Crumb({
+  place,
+  title,
+  children,
+}: {
+  place: keyof typeof TEXT.places;
+  title?: string | undefined;
+  children?: ComponentChildren;
+}) {
+  return (
+    <div class="crumb">
+      <a href={href(place)}>{PARTS_TEXT.back(TEXT.places[place])}</a>
+      {title !== undefined && (
+        <>
+          <span class="dim" aria-hidden="true">
+            /
+          </span>
+          <h3>{title}</h3>
+        </>
+      )}
+      {children}
+    </div>
   );
 }

@@ -1,4 +1,5 @@
 export const SEARCH_TEXT = {
+  thread: 'Read the conversation',
   back: 'Live messages',
   of: (text: string) => `Messages in the journal with “${text}”, newest first`,
   label: 'Messages found, newest first',

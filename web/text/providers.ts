@@ -1,7 +1,9 @@
 export const PROVIDERS_TEXT = {
   none: 'This node has no providers: no program, model or remote agent does the work of its agents. Find some:',
   noneCommand: 'ecliptic staff',
-  columns: ['Provider', 'State', 'Work', 'Lane', 'Checked', 'Last hour', 'Why', ''],
+  columns: ['Provider', 'State', 'Work', 'Checked', 'Health, 1 h', 'Why', ''],
+  where: (type: string, lane: string | null, memory: string | null) =>
+    [type, ...(lane === null ? [] : [`lane ${lane}`]), ...(memory === null ? [] : [memory])].join(', '),
   work: (inFlight: number, limit: number) => `${inFlight} of ${limit} at work`,
   ended: (completed: number, failed: number) => `${completed} done, ${failed} failed`,
   failures: (count: number) => `${count} failed check${count === 1 ? '' : 's'}`,
@@ -56,5 +58,4 @@ export const PROVIDERS_TEXT = {
   } as Readonly<Record<string, string>>,
   changeColumns: ['When', 'Provider', 'Change', 'From, to', 'Why'],
   strip: (parts: string) => `Health in the last hour: ${parts}`,
-  unknown: 'not known',
 } as const;

@@ -2,7 +2,9 @@ import type { AgentRow } from '../../src/node/control/rows.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { State } from '../parts/facts.js';
 import { useRead } from '../stream.js';
+import { SEND_TEXT } from '../text/send.js';
 import { TEXT } from '../text.js';
+import { sendAddress } from './send.js';
 
 const NONE: Readonly<Record<string, string>> = { unstaffed: TEXT.agents.noWorker, tools: TEXT.agents.tools };
 
@@ -53,7 +55,10 @@ function Row({ agent }: { agent: AgentRow }) {
       <th scope="row" title={[description, ...capabilities].filter(Boolean).join('\n')}>
         <span class="mono">{id}</span>
         {node !== null && <span class="dim"> {TEXT.agents.remote(node.slice(0, 8))}</span>}
-        {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}
+        {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}{' '}
+        <a class="quiet" href={sendAddress({ to: node === null ? id : `${id}@${node}` })}>
+          {SEND_TEXT.send}
+        </a>
       </th>
       <td class="mono">L{tier}</td>
       <td>

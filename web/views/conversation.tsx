@@ -1,14 +1,13 @@
 import { useState } from 'preact/hooks';
 import type { A2AEnvelope } from '../../src/mesh/schemas.js';
 import type { MailRow } from '../../src/node/control/rows.js';
-import { shortAddress } from '../parts/facts.js';
+import { Id, shortAddress } from '../parts/facts.js';
 import { Field, Form } from '../parts/form.js';
-import { go, href } from '../route.js';
+import { Crumb } from '../parts/table.js';
+import { go } from '../route.js';
 import { act, tell } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
 import { MAIL_TEXT } from '../text/mail.js';
-import { PARTS_TEXT } from '../text/parts.js';
-import { TEXT } from '../text.js';
 import { OPERATOR, Thread, useThread } from './thread.js';
 
 /** A conversation, and the owner's way to take part in it. */
@@ -16,9 +15,9 @@ export function Conversation({ id }: { id: string }) {
   const { messages } = useThread(id);
   return (
     <>
-      <p>
-        <a href={href('mail')}>{PARTS_TEXT.back(TEXT.places.mail)}</a>
-      </p>
+      <Crumb place="mail" title={MAIL_TEXT.thread}>
+        <Id id={id} />
+      </Crumb>
       <Thread id={id} />
       {messages && messages.length > 0 && <Reply messages={messages} />}
     </>

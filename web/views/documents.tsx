@@ -4,7 +4,7 @@ import { Empty, Stale } from '../parts/empty.js';
 import { AgentName, Ago, Json, shortAddress } from '../parts/facts.js';
 import { Field, Form, jsonOrText } from '../parts/form.js';
 import { Unread } from '../parts/read.js';
-import { Section, Table } from '../parts/table.js';
+import { Crumb, Section, Table } from '../parts/table.js';
 import { go, href } from '../route.js';
 import { act, tell } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
@@ -69,12 +69,12 @@ function Document({ name }: { name: string }) {
   const { value: content, error } = useRead<unknown>(keyOf('stateGet', { name }));
   return (
     <>
-      <p>
-        <a href={href('documents')}>{PARTS_TEXT.back(TEXT.places.documents)}</a>
-      </p>
-      <Section title={name} note={DOCUMENTS_TEXT.live}>
+      <Crumb place="documents" title={name}>
+        <span class="dim">{DOCUMENTS_TEXT.live}</span>
+      </Crumb>
+      <Section title={DOCUMENTS_TEXT.content}>
         {content === undefined ? <Unread error={error} /> : <Stale error={error} />}
-        {content !== undefined && <Json value={content} open label={DOCUMENTS_TEXT.content} />}
+        {content !== undefined && <Json value={content} open label={PARTS_TEXT.json} />}
       </Section>
       <Section title={DOCUMENTS_TEXT.set}>
         <SetForm name={name} />

@@ -8,7 +8,9 @@ import { lineKey, messages, messagesError, sampled } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
 import { SEARCH_TEXT } from '../text/messages.js';
 import { PARTS_TEXT } from '../text/parts.js';
+import { SEND_TEXT } from '../text/send.js';
 import { TEXT } from '../text.js';
+import { type Draft, sendAddress } from './send.js';
 
 /** The live feed: one line a message, with the router's verdict. With a text, the messages of the journal that have it. */
 export function Messages({ rest }: { rest: string }) {
@@ -82,7 +84,8 @@ function Feed() {
 }
 
 export function Line({ line }: { line: MessageLine }) {
-  const { id, at, from, to, type, code, reason, text } = line;
+  const { id, at, from, to, type, code, reason, text, thread } = line;
+  const again = draftOf(line);
   return (
     <li class="message">
       <Clock at={at} />
@@ -94,8 +97,32 @@ export function Line({ line }: { line: MessageLine }) {
         <span aria-hidden="true">{code === null ? '●' : '✕'}</span>{' '}
         {code === null ? TEXT.messages.delivered : `${TEXT.messages.refused} ${code}`}
       </span>
-      <span class="text">{reason ?? text ?? TEXT.messages.noText}</span>
-      <Id id={id} />
+      <span class="text">
+        {thread === null ? (
+          (reason ?? text ?? TEXT.messages.noText)
+        ) : (
+          <a class="quiet" href={href('mail', thread)} title={SEARCH_TEXT.thread}>
+            {reason ?? text ?? TEXT.messages.noText}
+          </a>
+        )}
+      </span>
+      <span>
+        <Id id={id} />
+        {again !== undefined && (
+          <a class="quiet" href={sendAddress(again)} title={SEND_TEXT.again} aria-label={SEND_TEXT.again}>
+            ↻
+          </a>
+        )}
+      </span>
     </li>
   );
+}
+
+const KINDS: Readonly<Record<string, 'message' | 'request'>> = { request: 'request', notification: 'message' };
+
+/** The form that sends the message again; only a message of this node, whose whole payload is known, can be. */
+function draftOf({ from, to, type, text }: MessageLine): Draft | undefined {
+  const what = KINDS[type];
+  if (what === undefined || text === null || text.endsWith('…') || from.includes('@')) return undefined;
+  return { what, as: from, to, text, type };
 }

@@ -7,7 +7,7 @@ import { Empty, Stale } from '../parts/empty.js';
 import { Ago, Json, State } from '../parts/facts.js';
 import { HealthStrip } from '../parts/health-strip.js';
 import { Unread } from '../parts/read.js';
-import { Facts, Section, Table } from '../parts/table.js';
+import { Crumb, Facts, Section, Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { act, tell } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
@@ -74,7 +74,9 @@ function Row({
         <a class="mono" href={href('providers', id)}>
           {id}
         </a>{' '}
-        <span class="dim">{type}</span>
+        <span class="dim block">
+          {PROVIDERS_TEXT.where(type, laneId, memory === null ? null : PARTS_TEXT.bytes(memory))}
+        </span>
       </th>
       <td>
         <State state={stateOf(provider)} />
@@ -82,10 +84,6 @@ function Row({
       <td class="nowrap">
         {PROVIDERS_TEXT.work(inFlight, concurrencyLimit)}
         <span class="dim block">{PROVIDERS_TEXT.ended(completed, failed)}</span>
-      </td>
-      <td>
-        {laneId}
-        {memory !== null && <span class="dim block">{PARTS_TEXT.bytes(memory)}</span>}
       </td>
       <td>{lastCheck !== null && <Ago at={Date.parse(lastCheck)} />}</td>
       <td>
@@ -122,25 +120,18 @@ function Provider({ id }: { id: string }) {
   const { value: lanes } = useRead<readonly LaneRow[]>('lanes');
   return (
     <>
-      <p>
-        <a href={href('providers')}>{PARTS_TEXT.back(TEXT.places.providers)}</a>
-      </p>
+      <Crumb place="providers" title={id}>
+        {provider && <State state={stateOf(provider)} />}
+        {provider && <HealthStrip state={stateOf(provider)} changes={changes ?? []} />}
+      </Crumb>
       {provider ? <Stale error={error} /> : <Unread error={error} />}
-      {provider && <Detail provider={provider} lanes={lanes} changes={changes ?? []} />}
+      {provider && <Detail provider={provider} lanes={lanes} />}
       <Changes changes={changes} />
     </>
   );
 }
 
-function Detail({
-  provider,
-  lanes,
-  changes,
-}: {
-  provider: ProviderView;
-  lanes: readonly LaneRow[] | undefined;
-  changes: readonly ProviderChange[];
-}) {
+function Detail({ provider, lanes }: { provider: ProviderView; lanes: readonly LaneRow[] | undefined }) {
   const { type, pool, laneId, phase, failureCount, lastCheck, message, priority, capabilities, about } = provider;
   const host = hostOf(lanes, provider);
   const names = PROVIDERS_TEXT.facts;
@@ -148,13 +139,6 @@ function Detail({
     <>
       <Facts
         rows={[
-          [
-            provider.id,
-            <>
-              <State key="s" state={stateOf(provider)} />{' '}
-              <HealthStrip key="h" state={stateOf(provider)} changes={changes} />
-            </>,
-          ],
           [names.why, message],
           [names.phase, phase],
           [names.type, type],

@@ -4,13 +4,12 @@ import { Confirm } from '../parts/confirm.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
 import { Unread } from '../parts/read.js';
-import { Facts, Table } from '../parts/table.js';
+import { Crumb, Facts, Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { act, tell } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
 import { PARTS_TEXT } from '../text/parts.js';
 import { TASKS_TEXT } from '../text/tasks.js';
-import { TEXT } from '../text.js';
 
 const RUN_TEXT = TASKS_TEXT.run;
 
@@ -19,9 +18,10 @@ export function Runs({ rest: id }: { rest: string }) {
   const { value: run, error } = useRead<RunView>(keyOf('run', { id }));
   return (
     <>
-      <p>
-        <a href={href('tasks')}>{PARTS_TEXT.back(TEXT.places.tasks)}</a>
-      </p>
+      <Crumb place="tasks" title={run?.name}>
+        {run && <State state={run.status} />}
+        <Id id={run?.id ?? id} />
+      </Crumb>
       {run ? <Stale error={error} /> : <Unread error={error} />}
       {run && <Run run={run} />}
     </>
@@ -41,12 +41,6 @@ function Run({ run }: { run: RunView }) {
     <>
       <Facts
         rows={[
-          [
-            name,
-            <>
-              <State key="s" state={status} /> <Id key="i" id={id} />
-            </>,
-          ],
           [RUN_TEXT.facts.progress, RUN_TEXT.counts(done, tasks.length)],
           [RUN_TEXT.facts.agent, <AgentName key="a" address={agent} />],
           [RUN_TEXT.facts.started, <Ago key="t" at={startedAt} />],

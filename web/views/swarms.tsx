@@ -6,7 +6,7 @@ import { Empty, Stale } from '../parts/empty.js';
 import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
 import { Choice, Field, Form } from '../parts/form.js';
 import { Unread } from '../parts/read.js';
-import { Facts, Section, Table } from '../parts/table.js';
+import { Crumb, Facts, Section, Table } from '../parts/table.js';
 import { go, href } from '../route.js';
 import { act, tell } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
@@ -48,7 +48,9 @@ function Row({ swarm }: { swarm: SwarmRow }) {
         <State state={status} />
       </td>
       <th scope="row" class="wide">
-        <a href={href('swarms', id)}>{task}</a>
+        <a class="excerpt" href={href('swarms', id)}>
+          {task}
+        </a>
       </th>
       <td class="nowrap">
         {arbiter !== '' && <AgentName address={arbiter} />} <span class="dim">{SWARMS_TEXT.term(epoch)}</span>
@@ -72,9 +74,10 @@ function Swarm({ id }: { id: string }) {
   const { value: swarm, error } = useRead<SwarmDetail>(keyOf('swarm', { id }));
   return (
     <>
-      <p>
-        <a href={href('swarms')}>{PARTS_TEXT.back(TEXT.places.swarms)}</a>
-      </p>
+      <Crumb place="swarms">
+        {swarm && <State state={swarm.status} />}
+        <Id id={swarm?.id ?? id} />
+      </Crumb>
       {swarm ? <Stale error={error} /> : <Unread error={error} />}
       {swarm && <Detail swarm={swarm} />}
     </>
@@ -98,7 +101,6 @@ function Detail({ swarm }: { swarm: SwarmDetail }) {
       )}
       <Facts
         rows={[
-          [names.state, <State key="s" state={status} />],
           [
             names.arbiter,
             arbiter !== '' && (
@@ -114,7 +116,6 @@ function Detail({ swarm }: { swarm: SwarmDetail }) {
           [names.retries, String(retries)],
           [names.late, lateResults > 0 ? String(lateResults) : null],
           [names.reason, reason],
-          [names.id, <Id key="i" id={id} />],
         ]}
       />
       {!OVER.has(status) && (
@@ -182,7 +183,7 @@ function Card({ subTask }: { subTask: SwarmSubTask }) {
   const { id, description, assignedAgent, dependsOn, attempts, reason, result, unconfirmed, progress, usage } = subTask;
   return (
     <li class="card">
-      <p>
+      <p class="excerpt" title={description}>
         <span class="mono dim">{id}</span> {description}
       </p>
       <p class="dim">

@@ -7,13 +7,11 @@ import { Stale } from '../parts/empty.js';
 import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
 import { Field, Form } from '../parts/form.js';
 import { Unread } from '../parts/read.js';
-import { Facts, Section } from '../parts/table.js';
-import { href } from '../route.js';
+import { Crumb, Facts, Section } from '../parts/table.js';
 import { act, tell } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
 import { PARTS_TEXT } from '../text/parts.js';
 import { TASKS_TEXT } from '../text/tasks.js';
-import { TEXT } from '../text.js';
 import { sendAddress } from './send.js';
 import { stateWord } from './tasks.js';
 import { Thread } from './thread.js';
@@ -26,9 +24,9 @@ export function TaskView({ id }: { id: string }) {
   const { value, error } = useRead<TaskDetail>(keyOf('task', { id }));
   return (
     <>
-      <p>
-        <a href={href('tasks')}>{PARTS_TEXT.back(TEXT.places.tasks)}</a>
-      </p>
+      <Crumb place="tasks" title={value?.text || undefined}>
+        {value && <State state={stateWord(value.state)} />}
+      </Crumb>
       {value && <Stale error={error} />}
       {value ? <ClientTask detail={value} /> : error === undefined ? <Unread error={error} /> : <Proposal id={id} />}
     </>
@@ -44,7 +42,6 @@ function ClientTask({ detail }: { detail: TaskDetail }) {
     <>
       <Facts
         rows={[
-          [names.state, <State key="s" state={word} />],
           [names.kind, TASKS_TEXT.kinds.a2a],
           [names.caller, <AgentName key="c" address={caller} />],
           [names.agent, <AgentName key="a" address={agent} />],

@@ -122,7 +122,9 @@ function Row({ task }: { task: TaskRow }) {
         <State state={stateWord(state)} />
       </td>
       <th scope="row" class="wide">
-        <a href={kind === 'swarm' ? href('swarms', swarm) : href('tasks', id)}>{text || TASKS_TEXT.noText}</a>
+        <a class="excerpt" href={kind === 'swarm' ? href('swarms', swarm) : href('tasks', id)}>
+          {text || TASKS_TEXT.noText}
+        </a>
       </th>
       <td class="nowrap">
         <AgentName address={caller} /> → {agent === '' ? PARTS_TEXT.none : <AgentName address={agent} />}

@@ -6,12 +6,10 @@ import { AgentName, Json } from '../parts/facts.js';
 import { Choice, Field, Form } from '../parts/form.js';
 import { Unread } from '../parts/read.js';
 import { argumentsOf, type Entered, type ObjectSchema, SchemaFields } from '../parts/schema-form.js';
-import { Facts, Section } from '../parts/table.js';
-import { href } from '../route.js';
+import { Crumb, Section } from '../parts/table.js';
 import { useRead } from '../stream.js';
 import { PARTS_TEXT } from '../text/parts.js';
 import { TOOLS_TEXT } from '../text/tools.js';
-import { TEXT } from '../text.js';
 import { OPERATOR } from './thread.js';
 import { Records } from './tools.js';
 
@@ -29,9 +27,9 @@ export function ToolView({ name }: { name: string }) {
   const tool = tools?.find((one) => one.name === name);
   return (
     <>
-      <p>
-        <a href={href('tools')}>{PARTS_TEXT.back(TEXT.places.tools)}</a>
-      </p>
+      <Crumb place="tools" title={name}>
+        {tool && <AgentName address={tool.agent} />}
+      </Crumb>
       {!tools && <Unread error={error} />}
       {tools && !tool && <Empty>{TOOLS_TEXT.unknown(name)}</Empty>}
       {tool && <Tool tool={tool} />}
@@ -41,15 +39,10 @@ export function ToolView({ name }: { name: string }) {
 }
 
 function Tool({ tool }: { tool: ToolRow }) {
-  const { name, title, description, agent, inputSchema = {} } = tool;
+  const { name, title, description, inputSchema = {} } = tool;
   return (
     <>
-      <Facts
-        rows={[
-          [name, <AgentName key="a" address={agent} />],
-          ['', title],
-        ]}
-      />
+      {title !== undefined && <p class="padded">{title}</p>}
       {description !== undefined && <p class="said padded">{description}</p>}
       <Call name={name} schema={inputSchema as ObjectSchema} />
       <Section title={TOOLS_TEXT.schema}>
