@@ -60,6 +60,16 @@ function eventText(event: TaskDetail | StreamResponse): string {
   return `… ${progressText(event) ?? ''}`;
 }
 
+const answer = verb({
+  summary: 'answer the question of a task, in the name of its caller',
+  args: ['ID', 'TEXT'],
+  examples: ['01JD… "the branch main"'],
+  async run({ call, words: [id, said], output }) {
+    const task = await call('task.answer', { id, text: said });
+    output.value(task, () => `The task ${task.id} is ${stateText(task.status.state)}.`);
+  },
+});
+
 const cancel = verb({
   summary: 'cancel a task of any A2A client, or withdraw a proposal',
   args: ['ID'],
@@ -90,4 +100,4 @@ const send = verb({
   },
 });
 
-export const verbs = { list, show, cancel, send };
+export const verbs = { list, show, answer, cancel, send };

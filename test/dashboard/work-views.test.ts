@@ -165,6 +165,8 @@ describe('the views of work', () => {
       await row.getByText('healthy').waitFor();
       expect((await node.json<ProviderRow>('provider', 'show', id)).phase).toBe('ready');
       await changes.locator('tr', { hasText: 'restarted' }).waitFor();
+      const history = await node.json<{ what: string }[]>('provider', 'history', id);
+      expect(history.map(({ what }) => what)).toEqual(expect.arrayContaining(['registered', 'drained', 'restarted']));
       await row.getByRole('link', { name: id }).click();
       await page.getByRole('img', { name: /Health in the last hour: .*healthy/ }).waitFor();
       expect(faults).toEqual([]);

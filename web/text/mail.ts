@@ -3,7 +3,7 @@ export const MAIL_TEXT = {
   tabsLabel: 'Mail',
   search: 'Search conversations',
   searchHint: 'words of messages, ids, agents, codes',
-  threadColumns: ['Last message', 'Between', 'Messages', 'Last'],
+  threadColumns: ['Conversation', 'Between', 'Messages', 'Last'],
   noThreads: 'No conversation is in the journal yet. Every exchange of messages appears here. Begin one:',
   noThreadsCommand: 'ecliptic tell mars "What are you working on?"',
   noMatch: 'No conversation among these messages matches.',

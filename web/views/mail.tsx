@@ -97,13 +97,14 @@ function Threads() {
 }
 
 function ThreadLine({ row }: { row: ThreadRow }) {
-  const { thread, messages, refused, participants, last } = row;
+  const { thread, messages, refused, participants, subject, last } = row;
   return (
     <tr>
       <th scope="row" class="wide">
         <a class="excerpt" href={href('mail', thread)}>
-          {last.text ?? MAIL_TEXT.noText}
+          {subject ?? last.text ?? MAIL_TEXT.noText}
         </a>
+        {last.text !== null && last.text !== subject && <span class="dim one-line">{last.text}</span>}
       </th>
       <td>
         {participants.map((one, at) => (

@@ -123,6 +123,12 @@ const KINDS: Readonly<Record<string, 'message' | 'request'>> = { request: 'reque
 /** The form that sends the message again; only a message of this node, whose whole payload is known, can be. */
 function draftOf({ from, to, type, text }: MessageLine): Draft | undefined {
   const what = KINDS[type];
-  if (what === undefined || text === null || text.endsWith('…') || from.includes('@')) return undefined;
+  if (what === undefined || text === null || isInternal(text) || text.endsWith('…') || from.includes('@'))
+    return undefined;
   return { what, as: from, to, text, type };
+}
+
+/** The parts of this product talk to each other in such messages. */
+function isInternal(text: string): boolean {
+  return text.startsWith('{"ecliptic/');
 }

@@ -234,9 +234,7 @@ function Changes({ changes }: { changes: readonly ProviderChange[] | undefined }
               <td>
                 <Ago at={at} />
               </td>
-              <th scope="row" class="mono">
-                {provider}
-              </th>
+              <td class="mono">{provider}</td>
               <td>{PROVIDERS_TEXT.changed[what] ?? what}</td>
               <td class="nowrap">
                 {from !== null && to !== null && (

@@ -81,7 +81,7 @@ function List() {
                   {name}
                 </a>
               </th>
-              <td class="wide">
+              <td class="why">
                 <span class="excerpt">{description}</span>
               </td>
               <td>

@@ -28,8 +28,8 @@ export function excerpt(payload: unknown): string | null {
   return text.length > TEXT_CHARS ? `${cutText(text, TEXT_CHARS - 1)}…` : text;
 }
 
-/** The text of a letter; any other payload as it is. */
+/** The text of a letter, or the task of a proposal; any other payload as it is. */
 export function textIn(payload: unknown): unknown {
-  const { text } = (payload ?? {}) as { readonly text?: unknown };
-  return typeof text === 'string' ? text : payload;
+  const { text, taskDescription = text } = (payload ?? {}) as { readonly text?: unknown; taskDescription?: unknown };
+  return typeof taskDescription === 'string' ? taskDescription : payload;
 }

@@ -73,7 +73,7 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
       const rows = await records().journal.search({ ...wanted, before, limit: THREAD_ROWS });
       const found = conversations(rows).slice(0, MAX_THREADS);
       return {
-        threads: await Promise.all(found.map((row) => withText(row, context))),
+        threads: await Promise.all(found.map((row) => described(row, context))),
         read: rows.length,
         before: rows.length < THREAD_ROWS ? null : rows[0]!.seq,
       };
@@ -103,7 +103,7 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
   } satisfies Partial<Handlers>;
 }
 
-type Conversation = Omit<ThreadRow, 'last'> & { readonly newest: JournalRow };
+type Conversation = Omit<ThreadRow, 'last' | 'subject'> & { readonly oldest: JournalRow; readonly newest: JournalRow };
 
 /** The conversations of rows in their order, the one with the newest message first. */
 function conversations(rows: readonly JournalRow[]): Conversation[] {
@@ -119,20 +119,25 @@ function conversations(rows: readonly JournalRow[]): Conversation[] {
       refused: (known?.refused ?? 0) + (row.code === null ? 0 : 1),
       participants: [...new Set([...(known?.participants ?? []), row.sender, row.recipient])].slice(0, MAX_NAMED),
       since: known?.since ?? row.at,
+      oldest: known?.oldest ?? row,
       newest: row,
     });
   }
   return [...found.values()].reverse();
 }
 
-async function withText(
-  { newest, ...row }: Conversation,
+async function described(
+  { oldest, newest, ...row }: Conversation,
   context: Pick<ControlContext, 'node' | 'codingAgents'>,
 ): Promise<ThreadRow> {
-  const last = journalled(newest);
-  if (last.text !== null) return { ...row, last };
-  const { payload } = await withPayload(unpackEnvelope(JSON.parse(newest.envelope)), context);
-  return { ...row, last: { ...last, text: excerpt(textIn(payload)) } };
+  const text = async ({ envelope }: JournalRow) =>
+    excerpt(textIn((await withPayload(unpackEnvelope(JSON.parse(envelope)), context)).payload));
+  const last = await text(newest);
+  return {
+    ...row,
+    subject: oldest === newest ? last : await text(oldest),
+    last: { ...journalled(newest), text: last },
+  };
 }
 
 function arrivedRow(row: InboxRow): MailRow {

@@ -55,6 +55,8 @@ export interface ThreadRow {
   readonly participants: readonly string[];
   /** The first and the last of them. */
   readonly since: number;
+  /** The text of the first. */
+  readonly subject: string | null;
   readonly last: MessageLine;
 }
 
