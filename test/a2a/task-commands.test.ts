@@ -108,6 +108,18 @@ describe('invoke', () => {
 });
 
 describe('tasks, task and cancel', () => {
+  it('answer the question of another caller’s task [FC.61]', async () => {
+    const bob = JSON.parse((await run(['token', 'create', 'bob', '--json'])).stdout).token as string;
+    await run(['invoke', url, 'ask', '--token', bob, '--skill', 'talk']);
+    const [row] = await tasks('--caller', 'bob', '--state', 'input-required');
+    expect((await run(['task', 'answer', row!.id, 'the blue one'])).code).toBe(0);
+    let detail: TaskDetail;
+    do detail = JSON.parse((await run(['task', row!.id, '--json'])).stdout) as TaskDetail;
+    while (detail.state !== 'TASK_STATE_COMPLETED');
+    expect(JSON.stringify(detail.task.artifacts)).toContain('you chose the blue one');
+    expect((await run(['task', 'answer', row!.id, 'the red one'])).stderr).toMatch(/^OPERATION_NOT_SUPPORTED/);
+  });
+
   it('show every caller’s tasks, follow one and cancel it', async () => {
     const alice = JSON.parse((await run(['token', 'create', 'alice', '--json'])).stdout).token as string;
     const waiting = launch(['invoke', url, 'wait', '--token', alice, '--skill', 'talk']);

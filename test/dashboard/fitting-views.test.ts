@@ -1,7 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import axe from 'axe-core';
 import { describe, expect, it, vi } from 'vitest';
 import type { SwarmRow, TaskRow } from '../../src/node/control/rows.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
@@ -11,7 +11,6 @@ import { browse } from './browser.js';
 vi.setConfig({ testTimeout: 180_000 });
 
 const agent = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 /** Where pictures go that a person wants to look at. */
 const SHOTS = process.env.ECLIPTIC_SHOTS;
 const LONG = `Compare the three queues that we could use, and say which one loses no message. ${'Every word counts. '.repeat(8)}`;
@@ -86,7 +85,7 @@ async function busyNode(cluster: Cluster): Promise<{ node: ProcessNode; addresse
 
 describe('the views of work and conversations', () => {
   it(
-    'fit on narrow and wide screens, have no serious fault of accessibility, and show markup as text [FC.9] [FC.69]',
+    'fit on narrow and wide screens, have no serious fault of accessibility, and show markup as text [FC.9 FC.69]',
     inCluster(async (cluster) => {
       const { node, addresses } = await busyNode(cluster);
       for (const scheme of ['dark', 'light'] as const) {
@@ -105,7 +104,7 @@ describe('the views of work and conversations', () => {
             expect.soft(await page.evaluate(hidden), `${name} at ${width}, the view`).toBe(0);
             if (SHOTS) await page.screenshot({ path: join(SHOTS, `${name}-${width}-${scheme}.png`) });
             if (width === 400) continue;
-            await page.evaluate(AXE);
+            await page.evaluate(axe.source);
             const found = (await page.evaluate('axe.run()')) as {
               violations: { id: string; impact: string; nodes: { html: string }[] }[];
             };

@@ -28,7 +28,7 @@ async function isHarmless(page: Page, faults: readonly string[]): Promise<void> 
 
 describe('the views of conversations', () => {
   it(
-    'list mail and conversations, and send the owner’s reply [FC.62] [FC.69]',
+    'list mail and conversations, and send the owner’s reply [FC.62 FC.69]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const { page, faults } = await browse(cluster);
@@ -107,7 +107,7 @@ describe('the views of conversations', () => {
   );
 
   it(
-    'send a message, a request, a task and a tool call, and show a refusal [FC.68] [FC.69]',
+    'send a message, a request, a task and a tool call, and show a refusal [FC.68 FC.69]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const { page, faults } = await browse(cluster);
@@ -154,7 +154,7 @@ describe('the views of conversations', () => {
   );
 
   it(
-    'call a tool from the form of its schema, and show the result and the record [FC.65] [FC.69]',
+    'call a tool from the form of its schema, and show the result and the record [FC.65 FC.69]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const { page, faults } = await browse(cluster);

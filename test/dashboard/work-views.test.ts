@@ -95,7 +95,7 @@ describe('the views of work', () => {
   );
 
   it(
-    'cancel a task and a proposal, and answer the question of a task [FC.61] [FC.69]',
+    'cancel a task and a proposal, and answer the question of a task [FC.61 FC.69]',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const { page, faults } = await browse(cluster);
@@ -167,6 +167,15 @@ describe('the views of work', () => {
       await changes.locator('tr', { hasText: 'restarted' }).waitFor();
       const history = await node.json<{ what: string }[]>('provider', 'history', id);
       expect(history.map(({ what }) => what)).toEqual(expect.arrayContaining(['registered', 'drained', 'restarted']));
+      const lanes = page.getByRole('table', { name: 'Lanes' });
+      const lane = lanes.locator('tbody tr', { hasText: 'saturn' });
+      await lane.getByRole('button', { name: 'Close lane' }).click();
+      await lane.getByRole('button', { name: 'Yes, close lane' }).click();
+      await lane.getByText('closed').waitFor();
+      await row.waitFor({ state: 'detached' });
+      expect(await node.json('providers')).toEqual([]);
+      await lane.getByRole('button', { name: 'Open lane' }).click();
+      await row.getByText('healthy').waitFor();
       await row.getByRole('link', { name: id }).click();
       await page.getByRole('img', { name: /Health in the last hour: .*healthy/ }).waitFor();
       expect(faults).toEqual([]);

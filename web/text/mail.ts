@@ -10,6 +10,7 @@ export const MAIL_TEXT = {
   refused: (count: number) => `${count} refused`,
   counted: (read: number) => `Counted over the latest ${read} messages of the journal.`,
   noText: 'payload not kept here',
+  onlyType: (type: string) => `${type}, payload not kept here`,
   inboxOf: 'Inbox of',
   you: 'you (operator)',
   inboxColumns: ['State', 'Message', 'From', 'Arrived', 'Expires', 'Id'],

@@ -29,6 +29,7 @@ export const SWARMS_TEXT = {
   escalations: 'Escalations',
   shared: 'Shared document',
   noShared: 'The members have written nothing into the document of the swarm.',
+  document: 'The whole document, with its history and authors',
   cancel: 'Cancel',
   cancelQuestion: 'Cancel this swarm? Its members stop working on it.',
   canceled: 'The swarm is cancelled.',

@@ -12,6 +12,7 @@ import { keyOf, useRead } from '../stream.js';
 import { MAIL_TEXT } from '../text/mail.js';
 import { PARTS_TEXT } from '../text/parts.js';
 import { Conversation } from './conversation.js';
+import { isInternal } from './messages.js';
 import { OPERATOR } from './thread.js';
 
 type Tab = keyof typeof MAIL_TEXT.tabs;
@@ -102,9 +103,11 @@ function ThreadLine({ row }: { row: ThreadRow }) {
     <tr>
       <th scope="row" class="wide">
         <a class="excerpt" href={href('mail', thread)}>
-          {subject ?? last.text ?? MAIL_TEXT.noText}
+          {subject ?? last.text ?? MAIL_TEXT.onlyType(last.type)}
         </a>
-        {last.text !== null && last.text !== subject && <span class="dim one-line">{last.text}</span>}
+        {last.text !== null && last.text !== subject && !isInternal(last.text) && (
+          <span class="dim one-line">{last.text}</span>
+        )}
       </th>
       <td>
         {participants.map((one, at) => (

@@ -129,6 +129,6 @@ function draftOf({ from, to, type, text }: MessageLine): Draft | undefined {
 }
 
 /** The parts of this product talk to each other in such messages. */
-function isInternal(text: string): boolean {
+export function isInternal(text: string): boolean {
   return text.startsWith('{"ecliptic/');
 }

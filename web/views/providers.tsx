@@ -237,11 +237,7 @@ function Changes({ changes }: { changes: readonly ProviderChange[] | undefined }
               <td class="mono">{provider}</td>
               <td>{PROVIDERS_TEXT.changed[what] ?? what}</td>
               <td class="nowrap">
-                {from !== null && to !== null && (
-                  <>
-                    <State state={from} /> → <State state={to} />
-                  </>
-                )}
+                {from !== null && to !== null && <Change isHealth={what === 'health.changed'} from={from} to={to} />}
               </td>
               <td class="why">{reason}</td>
             </tr>
@@ -249,5 +245,15 @@ function Changes({ changes }: { changes: readonly ProviderChange[] | undefined }
         </Table>
       )}
     </Section>
+  );
+}
+
+/** Of health, from state to state; of a failover, from provider to provider. */
+function Change({ isHealth, from, to }: { isHealth: boolean; from: string; to: string }) {
+  if (!isHealth) return <span class="mono">{`${from} → ${to}`}</span>;
+  return (
+    <>
+      <State state={from} /> → <State state={to} />
+    </>
   );
 }

@@ -145,6 +145,9 @@ function Detail({ swarm }: { swarm: SwarmDetail }) {
         ) : (
           <Json value={sharedState} open label={PARTS_TEXT.json} />
         )}
+        <p>
+          <a href={href('documents', `swarm-${id}`)}>{SWARMS_TEXT.document}</a>
+        </p>
       </Section>
     </>
   );

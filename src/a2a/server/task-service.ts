@@ -368,7 +368,7 @@ export class OperatorTasks {
   }
 
   async list({ state, caller, limit }: TaskFilter): Promise<TaskRecord[]> {
-    const found = await this.#components.records.list(caller, { ...(state && { status: state }) });
+    const found = await this.#components.records.list(caller, { ...(state && { status: state }) }, limit);
     return found.slice(0, limit);
   }
 
