@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
+import type { Waiting } from '../../src/http/dashboard/facts.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
 import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
@@ -53,8 +54,8 @@ describe('the page in a browser', () => {
       const item = page.locator('.item[data-kind=approval]');
       await item.waitFor();
       expect(await item.textContent()).toMatch(/mars.*fs\.write.*login\.js/s);
-      const [row] = await node.json<{ id: string; actions: string[] }[]>('waiting');
-      expect(row).toMatchObject({
+      const { items } = await node.json<Waiting>('waiting');
+      expect(items[0]).toMatchObject({
         id: expect.stringMatching(/^approval:/),
         actions: ['allow-once', 'allow-always', 'deny'],
       });
@@ -62,7 +63,7 @@ describe('the page in a browser', () => {
       await page.keyboard.press('a');
       expect(JSON.stringify(await asked)).toContain('Wrote 24 characters to login.js.');
       await page.getByText('Nothing waits for you.').waitFor();
-      expect(await node.json('waiting')).toEqual([]);
+      expect(await node.json('waiting')).toEqual({ items: [], missing: [] });
       await page.getByRole('button', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: 'sun → mars' }).first().waitFor();
 

@@ -15,7 +15,7 @@ import { PageSessions } from './page-sessions.js';
 
 const ITEM: WaitingItem = {
   ...{ id: 'approval:1', kind: 'approval', since: 1, until: null, title: 'may mars write a.js?', from: 'mars' },
-  ...{ details: [], diff: [], actions: ['allow-once', 'deny'] },
+  ...{ details: [], diff: [], actions: ['allow-once', 'deny'], node: null, answer: null },
 };
 
 /** Stands in for the operations of the node. */
@@ -25,14 +25,14 @@ class Source implements DashboardSource {
   tell: (message: MessageLine) => void = () => {};
 
   node = () => ({ node: 'key', name: 'laptop', version: '1' });
-  waiting = async () => this.items;
+  waiting = async () => ({ items: this.items, missing: [] });
   agents = async () => [];
   messages = async (limit: number) => [line(`limit ${limit}`)];
 
   async answer(id: string, action: string, text: string | undefined) {
     if (id !== ITEM.id) throw new EclipticError('APPROVAL_NOT_FOUND', 'it does not wait');
     this.answers.push([id, action, text]);
-    return { id, action: 'deny' as const };
+    return { id, action: 'deny' as const, state: 'confirmed' as const, node: null };
   }
 
   follow(each: (message: () => MessageLine) => void, signal: AbortSignal) {
@@ -153,7 +153,7 @@ describe('a link to the page', () => {
 describe('a page session', () => {
   it('reads and answers as the owner, and survives a restart of the node [FC.1]', async () => {
     const page = await session();
-    expect((await call('/api/waiting', page)).json).toEqual({ items: [ITEM] });
+    expect((await call('/api/waiting', page)).json).toEqual({ items: [ITEM], missing: [] });
     const own = { ...page, origin: gateway.url, 'sec-fetch-site': 'same-origin' };
     const answered = await call('/api/waiting/approval%3A1', own, { action: 'deny' });
     expect([answered.status, source.answers]).toEqual([200, [['approval:1', 'deny', undefined]]]);
@@ -197,7 +197,7 @@ describe('a page session', () => {
 describe('the data API', () => {
   it('serves the owner’s token, and refuses all other callers [FC.3]', async () => {
     const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
-    expect((await call('/api/waiting', bearer(gateway.tokens.owners))).json).toEqual({ items: [ITEM] });
+    expect((await call('/api/waiting', bearer(gateway.tokens.owners))).json).toEqual({ items: [ITEM], missing: [] });
     const others = [gateway.tokens.create('alice').token, gateway.tokens.create('boxed', 'lab').token];
     for (const token of others) {
       for (const path of READS) {

@@ -88,7 +88,7 @@ export class DataApi {
     requireMethod(request, 'GET');
     switch (path) {
       case '/api/waiting':
-        return sendJson(response, 200, { items: await source.waiting() });
+        return sendJson(response, 200, await source.waiting());
       case '/api/agents':
         return sendJson(response, 200, { agents: await source.agents() });
       case '/api/messages':

@@ -40,11 +40,11 @@ function start() {
     node: () => ({ node: 'k', name: 'n', version: '1' }),
     waiting: async () => {
       reads++;
-      return [];
+      return { items: [], missing: [] };
     },
     agents: async () => [],
     messages: async () => [],
-    answer: async (id) => ({ id, action: 'deny' }),
+    answer: async (id) => ({ id, action: 'deny', state: 'confirmed', node: null }),
     follow(each, signal) {
       following.push(signal);
       tell = () => each(() => LINE);

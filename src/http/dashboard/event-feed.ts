@@ -141,7 +141,7 @@ export class EventFeed {
   }
 
   async #read(): Promise<void> {
-    await this.#compare('waiting', () => this.#source.waiting());
+    await this.#compare('waiting', async () => (await this.#source.waiting()).items);
     await this.#compare('agents', () => this.#source.agents());
   }
 

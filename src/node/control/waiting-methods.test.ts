@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { WaitingAction } from '../../http/dashboard/facts.js';
+import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
+import { AnswerRecord } from '../devices/answer-record.js';
 import type { ControlContext } from './context.js';
 import { waitingMethods } from './waiting-methods.js';
+
+const ALONE = { emit: () => {}, drained: async () => {}, signal: new AbortController().signal };
 
 type Used = Parameters<typeof waitingMethods>[1];
 
@@ -47,7 +51,11 @@ function node() {
     'held.turnAway': note('held.turnAway'),
     'provider.restart': note('provider.restart'),
   } as unknown as Used;
-  const context = { node: { mail: {} }, dashboard: {}, loop: {} } as unknown as ControlContext;
+  const answers = new AnswerRecord({
+    ...{ runtime: new SimulatedRuntime({ seed: 1 }), observability: { emit: () => {} } as never },
+    ...{ approvals: { items: [] }, ownName: 'desk' },
+  });
+  const context = { node: { mail: {} }, dashboard: {}, loop: {}, answers } as unknown as ControlContext;
   return { calls, methods: waitingMethods(context, on) };
 }
 
@@ -65,7 +73,8 @@ const ANSWERS = [
 
 describe('what waits for the owner', () => {
   it('comes from every part of the node, oldest first, with the answers that it takes [FC.10]', async () => {
-    const items = await node().methods.waiting();
+    const { items, missing } = await node().methods.waiting({});
+    expect(missing).toEqual([]);
     expect(items.map(({ id, since, actions }) => [id, since, actions])).toEqual([
       ['tool:T1', 10, ['approve', 'deny']],
       ['approval:A1', 20, ['allow-once', 'allow-always', 'deny']],
@@ -81,14 +90,14 @@ describe('what waits for the owner', () => {
 
   it.each(ANSWERS)('is answered by the operation of its part: %s %s [FC.10]', async (id, action, method, params) => {
     const { calls, methods } = node();
-    await methods['waiting.answer']({ id, action, text: action === 'reply' ? 'Yes.' : undefined });
+    await methods['waiting.answer']({ id, action, text: action === 'reply' ? 'Yes.' : undefined }, ALONE);
     expect(calls).toEqual([[method, params]]);
   });
 
   it('takes no answer that is not offered, and none twice [FC.10]', async () => {
     const { calls, methods } = node();
     const code = (id: string, action: 'retry' | 'restart' | 'reply') =>
-      methods['waiting.answer']({ id, action, text: ' ' }).catch((error: { code: string }) => error.code);
+      methods['waiting.answer']({ id, action, text: ' ' }, ALONE).catch((error: { code: string }) => error.code);
     expect(await code('task:R1/a', 'retry')).toBe('USAGE');
     expect(await code('worker:w2', 'restart')).toBe('APPROVAL_NOT_FOUND');
     expect(await code('mail:M1', 'reply')).toBe('USAGE');
