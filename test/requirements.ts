@@ -930,6 +930,7 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'Everything that waits for the owner is in one list, with answers by the operations of its part.',
   ],
+  ['FC.11', 'gateway', 'A request to write a file shows what would change.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

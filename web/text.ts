@@ -60,7 +60,7 @@ export const TEXT = {
     cancel: 'Cancel',
     denied: (left: string) => `denied in ${left} without an answer`,
     expires: (left: string) => `expires in ${left}`,
-    diff: 'Difference to the approved definition',
+    diff: 'Difference',
   },
   answered: (action: WaitingAction) => `Done: ${ACTIONS[action].toLowerCase()}.`,
   failed: (message: string) => `That did not work: ${message}`,

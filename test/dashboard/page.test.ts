@@ -53,6 +53,7 @@ describe('the page in a browser', () => {
       const item = page.locator('.item[data-kind=approval]');
       await item.waitFor();
       expect(await item.textContent()).toMatch(/mars.*fs\.write.*login\.js/s);
+      expect(await item.locator('.diff').textContent()).toBe('+export const login = 1;\n');
       const [row] = await node.json<{ id: string; actions: string[] }[]>('waiting');
       expect(row).toMatchObject({
         id: expect.stringMatching(/^approval:/),
