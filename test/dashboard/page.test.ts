@@ -1,12 +1,14 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { stablePort } from '../ports.js';
 import { ScriptedModel } from '../scripted-model.js';
-import { ROOT } from '../source-files.js';
+import { BIN, ROOT } from '../source-files.js';
 import { browse } from './browser.js';
 
 vi.setConfig({ testTimeout: 90_000 });
@@ -130,6 +132,36 @@ describe('the page in a browser', () => {
       await third.getByText('Nothing waits for you.').waitFor();
       expect(await node.json('open', '--revoke')).toEqual({ ended: 2 });
       await third.getByText('You have no session here').waitFor();
+    }),
+  );
+
+  it(
+    'is opened in the browser of a desktop, by a link that other users of the machine cannot see [FC.12]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const programs = join(cluster.folder, 'programs');
+      const opened = join(cluster.folder, 'opened');
+      mkdirSync(programs);
+      writeFileSync(
+        join(programs, 'xdg-open'),
+        `#!/bin/sh\necho "$1" > '${opened}.part' && mv '${opened}.part' '${opened}'\n`,
+        {
+          mode: 0o755,
+        },
+      );
+      const { SSH_CONNECTION: _, CI: __, BROWSER: ___, ...env } = process.env;
+      const desktop = { ...env, PATH: `${programs}:${env.PATH}`, DISPLAY: ':1' };
+      const [printed] = execFileSync(BIN, ['open', '--data', node.data], { env: desktop, encoding: 'utf8' }).split(
+        '\n',
+      );
+      await until(async () => existsSync(opened), 'the browser is started');
+      const address = readFileSync(opened, 'utf8').trim();
+      expect(address).not.toContain('token');
+      expect(statSync(fileURLToPath(address)).mode & 0o077).toBe(0);
+      const { page } = await browse(cluster);
+      await page.goto(address);
+      await page.getByText('Nothing waits for you.').waitFor();
+      expect(printed).toMatch(/^http:.*#token=/);
     }),
   );
 
