@@ -73,9 +73,12 @@ export class SentAnswers {
     this.#save(this.#all.map((sent) => (sent.answer === answer ? { ...sent, refused: { reason, at } } : sent)));
   }
 
+  /** Also where it cannot be stored: an answer that is sent again after a restart has no second effect. */
   remove(isOver: (sent: Sent) => boolean): void {
     const left = this.#all.filter((sent) => !isOver(sent));
-    if (left.length < this.#all.length) this.#save(left);
+    if (left.length === this.#all.length) return;
+    this.#all = left;
+    this.#save(left);
   }
 
   #save(all: readonly Sent[]): void {

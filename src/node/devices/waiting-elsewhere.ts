@@ -82,7 +82,7 @@ export class WaitingElsewhere {
     const asked = devices.list().flatMap(({ node, connected }) => (connected ? (this.#refresh(node) ?? []) : []));
     if (asked.length > 0) await within(runtime, Promise.all(asked), WAIT_MS, () => undefined);
     const now = runtime.now();
-    this.#sent.remove(({ refused }) => refused !== undefined && now - refused.at > REFUSED_MS);
+    this.#remove(({ refused }) => refused !== undefined && now - refused.at > REFUSED_MS);
     const known = devices.list();
     for (const node of this.#views.keys()) if (!known.some((one) => one.node === node)) this.#views.delete(node);
     const seen = known.map((device) => this.#seen(device));
@@ -128,7 +128,7 @@ export class WaitingElsewhere {
     this.#sent.add(sent);
     const refusal = await this.#send(sent);
     if (refusal) {
-      this.#sent.remove((one) => one.answer === sent.answer);
+      this.#remove((one) => one.answer === sent.answer);
       throw refusal;
     }
     const isOpen = this.#sent.open.some((one) => one.answer === sent.answer);
@@ -142,7 +142,7 @@ export class WaitingElsewhere {
     this.#sending.add(answer);
     try {
       await this.#components.devices.ask(node, 'waiting.answer', params);
-      this.#sent.remove((one) => one.answer === answer);
+      this.#remove((one) => one.answer === answer);
     } catch (thrown) {
       const error = thrown as EclipticError;
       if (!ON_THE_WAY.has(error.code)) return error;
@@ -152,6 +152,14 @@ export class WaitingElsewhere {
       this.#outdate(node, item.id);
     }
     return undefined;
+  }
+
+  #remove(isOver: (sent: Sent) => boolean): void {
+    try {
+      this.#sent.remove(isOver);
+    } catch (error) {
+      this.#components.runtime.logger.error({ error: describeError(error) }, 'sent answers could not be stored');
+    }
   }
 
   #retryLater(): void {
