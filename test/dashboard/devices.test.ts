@@ -10,6 +10,8 @@ import { browse } from './browser.js';
 vi.setConfig({ testTimeout: 120_000 });
 
 const NETWORK = ['--no-dht', '--listen', '127.0.0.1:0'];
+/** Where pictures go that a person wants to look at. */
+const SHOTS = process.env.ECLIPTIC_SHOTS;
 const CONTENT = 'export const login = 1;\n';
 
 interface Devices {
@@ -191,8 +193,22 @@ describe('the owner’s devices', () => {
       expect(written('login.js')).toBe(true);
       await page.getByText('Nothing waits for you.').waitFor();
 
-      void ask('again.js');
+      const again = ask('again.js');
       await item.waitFor();
+      desktop.signal('SIGSTOP');
+      await page.keyboard.press('j');
+      await page.keyboard.press('a');
+      await item.getByText(/Allow once: sent by laptop .* not confirmed yet/).waitFor();
+      await page.getByText(/Items of desktop are missing/).waitFor();
+      expect(await item.locator('.actions').count()).toBe(0);
+      desktop.signal('SIGCONT');
+      await again;
+      expect(written('again.js')).toBe(true);
+      await page.getByText('Nothing waits for you.').waitFor();
+
+      void ask('more.js');
+      await item.waitFor();
+      if (SHOTS) await page.screenshot({ path: join(SHOTS, 'devices.png') });
       await desktop.crash();
       await page.getByText(/Items of desktop are missing: it is not connected/).waitFor();
       await item.waitFor({ state: 'detached' });

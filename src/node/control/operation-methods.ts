@@ -1,5 +1,5 @@
 import { DEFAULT_CREDENTIAL, DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
-import { labelOf } from '../devices/answer-record.js';
+import { deciderOf } from '../devices/answer-record.js';
 import { type ControlContext, completeId, type Handlers } from './context.js';
 import type { ProviderView } from './rows.js';
 
@@ -18,8 +18,7 @@ export function operationMethods({
   return {
     approvals: ({ all }) => (all ? approvals.items : approvals.waiting),
     'approvals.decide'({ verdict, ids = [] }, { device }) {
-      const by = device ? labelOf(device) : 'operator';
-      return approvals.decide(verdict, by, ...ids.map((id) => completeId(id, approvals.items)));
+      return approvals.decide(verdict, deciderOf(device), ...ids.map((id) => completeId(id, approvals.items)));
     },
     lanes: () => lanes.rows,
     async 'lanes.close'({ lane }) {

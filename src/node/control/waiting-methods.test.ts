@@ -55,7 +55,12 @@ function node() {
     ...{ runtime: new SimulatedRuntime({ seed: 1 }), observability: { emit: () => {} } as never },
     ...{ approvals: { items: [] }, ownName: 'desk' },
   });
-  const context = { node: { mail: {} }, dashboard: {}, loop: {}, answers } as unknown as ControlContext;
+  const context = {
+    node: { mail: {}, registry: { nodeKey: 'f'.repeat(64) } },
+    dashboard: {},
+    loop: {},
+    answers,
+  } as unknown as ControlContext;
   return { calls, methods: waitingMethods(context, on) };
 }
 
@@ -68,6 +73,7 @@ const ANSWERS = [
   ['mail:M1', 'done', 'owner.done', { ids: ['M1'] }],
   [`held:${ID}`, 'let-in', 'held.letIn', { id: ID }],
   ['held:', 'turn-away', 'held.turnAway', { id: ID }],
+  [`worker:w1@${'f'.repeat(64)}`, 'restart', 'provider.restart', { id: 'w1' }],
   ['worker:w1', 'restart', 'provider.restart', { id: 'w1' }],
 ] as const satisfies readonly (readonly [string, WaitingAction, string, object])[];
 

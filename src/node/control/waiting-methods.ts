@@ -69,7 +69,7 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
       case 'deny':
         return on['approvals.decide']({ verdict: action, ids: [id] }, { ...ALONE, device });
       case 'approve':
-        return on['tools.approve']({ subject: id }, ALONE);
+        return on['tools.approve']({ subject: id }, { ...ALONE, device });
       case 'reply':
         if (!text?.trim()) throw new EclipticError('USAGE', 'a reply needs a text', { parameter: 'text' });
         return on.tell({ to: item.from, text, replyTo: id }, ALONE);
@@ -112,9 +112,11 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
       const others = isOwn(given) || !elsewhere ? [] : (await elsewhere.read()).items;
       const id = completeId(given, [...own, ...others]);
       const [, item, key] = isOwn(id) ? [] : (FOREIGN.exec(id) ?? []);
-      if (elsewhere && key !== undefined) return elsewhere.answer(key, item!, action, text);
-      await answerHere(id, action, text, device);
-      return { id, action, state: 'confirmed', node: null };
+      // Another device shows an item of this one with the key of this one.
+      const here = key === node.registry.nodeKey ? item : undefined;
+      if (elsewhere && key !== undefined && !here) return elsewhere.answer(key, item!, action, text);
+      await answerHere(here ?? id, action, text, device);
+      return { id: here ?? id, action, state: 'confirmed', node: null };
     },
   } satisfies Partial<Handlers>;
 }

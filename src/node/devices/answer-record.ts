@@ -95,7 +95,7 @@ export class AnswerRecord {
   #isKnown(item: string, action: WaitingAction, device: AskingDevice | undefined): boolean {
     if (!device) return false;
     const decided = this.#decided(item);
-    if (decided?.by?.name === labelOf(device) && decided.action === action) return true;
+    if (decided?.by?.name === deciderOf(device) && decided.action === verdictOf(action)) return true;
     return this.#answers.some((entry) => {
       const { by } = entry;
       const isSame = by?.node === device.node && by.answer === device.answer?.id;
@@ -133,9 +133,14 @@ export class AnswerRecord {
   }
 }
 
-/** A device in the record of an approval request. */
-export function labelOf({ node, name }: AskingDevice): string {
-  return `${name} (${node.slice(0, 12)})`;
+/** The decider in the record of an approval request: another device, or the operator at this one. */
+export function deciderOf(device: AskingDevice | undefined): string {
+  return device ? `${device.name} (${device.node.slice(0, 12)})` : 'operator';
+}
+
+/** `approve`, the answer to a changed tool, is recorded as a verdict. */
+function verdictOf(action: WaitingAction): WaitingAction {
+  return action === 'approve' ? 'allow-once' : action;
 }
 
 export function ago(ms: number): string {

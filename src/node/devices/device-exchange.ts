@@ -85,8 +85,6 @@ export class DeviceExchange implements PeerProtocol {
   }
 
   ended(node: string): void {
-    this.#shares.delete(node);
-    this.#reported.delete(node);
     this.#failAll(node, 'it was lost');
   }
 
@@ -95,7 +93,10 @@ export class DeviceExchange implements PeerProtocol {
     return this.#components.network.peers.seenAt(node) ?? this.#lastHeard.get(node);
   }
 
+  /** The node is no longer a member. Until then its share outlives its conversations. */
   forget(node: string): void {
+    this.#shares.delete(node);
+    this.#reported.delete(node);
     this.#lastHeard.delete(node);
   }
 
