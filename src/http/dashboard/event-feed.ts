@@ -180,7 +180,9 @@ export class EventFeed {
   }
 
   #take(line: MessageLine): void {
-    if (++this.#shown >= MAX_PER_TICK) this.#unfollow();
+    // Some more come before the source has stopped.
+    if (this.#shown >= MAX_PER_TICK) return;
+    if (++this.#shown === MAX_PER_TICK) this.#unfollow();
     const number = ++this.#last;
     const text = encode('message', line, `${this.#epoch}-${number}`);
     this.#ring.push({ number, line, text });
