@@ -145,6 +145,7 @@ describe('devices of the owner', () => {
     };
     for (let second = 0; second < 10; second++) {
       await Promise.all([laptop.read(nodes), laptop.read(nodes)]);
+      await laptop.read(nodes);
       await nodes.runtime.advance(1_000 - (nodes.runtime.now() % 1_000));
     }
     expect(desktop.reads).toBeLessThanOrEqual(11);
