@@ -937,6 +937,11 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'The page stays usable at 5,000 messages a second, says that it samples, and takes no more memory.',
   ],
+  [
+    'FC.14',
+    'gateway',
+    'The owner answers questions of tasks in the terminal and on the page; other callers answer their own.',
+  ],
 ]);
 
 export const requirements: readonly Requirement[] = [
