@@ -942,6 +942,8 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'The owner answers questions of tasks in the terminal and on the page; other callers answer their own.',
   ],
+  ['FC.15', 'gateway', 'axe has no serious finding in any view of the page, in both themes.'],
+  ['FC.16', 'gateway', 'The main path of the page can be taken with the keyboard only.'],
 ]);
 
 export const requirements: readonly Requirement[] = [
