@@ -959,6 +959,13 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'The page stays usable at 5,000 messages a second, says that it samples, and takes no more memory.',
   ],
+  [
+    'FC.14',
+    'gateway',
+    'The owner answers questions of tasks in the terminal and on the page; other callers answer their own.',
+  ],
+  ['FC.15', 'gateway', 'axe has no serious finding in any view of the page, in both themes.'],
+  ['FC.16', 'gateway', 'The main path of the page can be taken with the keyboard only.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

@@ -6,38 +6,16 @@ import { describe, expect, it, vi } from 'vitest';
 import type { Waiting } from '../../src/http/dashboard/facts.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
-import { stablePort } from '../ports.js';
-import { ScriptedModel } from '../scripted-model.js';
+import { inCluster, until } from '../nodes/cluster.js';
 import { BIN, ROOT } from '../source-files.js';
 import { browse } from './browser.js';
+import { linkOf, nodeWithModel } from './desk.js';
 
 vi.setConfig({ testTimeout: 90_000 });
 
 const MARKUP = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><b>bold</b>';
 /** Where pictures go that a person wants to look at. */
 const SHOTS = process.env.ECLIPTIC_SHOTS;
-
-/** A node whose agent mars asks before it writes a file. */
-async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
-  const model = await ScriptedModel.start(({ messages }) => {
-    const last = messages.at(-1)!;
-    if (last.role === 'tool') return `done: ${last.content}`;
-    return { text: 'I write it.', calls: [['write_file', { path: 'login.js', content: 'export const login = 1;\n' }]] };
-  });
-  cluster.onEnd(() => model.stop());
-  return cluster.start('desk', {
-    args: ['--no-dht', '--port', String(await stablePort())],
-    config: {
-      agents: { mars: { model: model.config } },
-      policy: [{ action: 'fs.write', decision: 'ask' }],
-    },
-  });
-}
-
-async function linkOf(node: ProcessNode): Promise<string> {
-  return (await node.json<{ url: string }>('open')).url;
-}
 
 describe('the page in a browser', () => {
   it(

@@ -176,6 +176,8 @@ export const API = {
   task: takes(id).gives<TaskDetail>(),
   'task.follow': takes(id).gives<void, TaskDetail | StreamResponse>(),
   'task.cancel': takes(id).gives<Task | TaskRow>(),
+  /** Answers the question of a task that the owner gave. */
+  'task.answer': takes({ ...id, text: required }).gives<Task>(),
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),
