@@ -104,6 +104,7 @@ export const TEXT = {
 
 export const KINDS: Readonly<Record<WaitingItem['kind'], string>> = {
   approval: 'approve',
+  question: 'question',
   tool: 'changed tool',
   mail: 'mail',
   held: 'held mail',

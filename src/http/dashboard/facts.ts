@@ -26,7 +26,7 @@ export interface Device {
   readonly name: string;
 }
 
-export const WAITING_KINDS = ['approval', 'tool', 'mail', 'held', 'task', 'worker'] as const;
+export const WAITING_KINDS = ['approval', 'question', 'tool', 'mail', 'held', 'task', 'worker'] as const;
 
 /** Something that only the owner can settle. */
 export interface WaitingItem {

@@ -43,6 +43,12 @@ function node() {
       { id: 'w2', type: 'acp', phase: 'ready', state: 'healthy', message: null, failureCount: 0 },
       { id: 'w3', type: 'acp', phase: 'drained', state: 'unavailable', message: null, failureCount: 0 },
     ],
+    tasks: () => [{ id: 'Q1', agent: 'mars', text: 'Paint it.' }],
+    task: () => {
+      const status = { timestamp: new Date(25).toISOString(), message: { parts: [{ text: 'Which one?' }] } };
+      return { task: { status } };
+    },
+    'task.answer': note('task.answer'),
     'approvals.decide': note('approvals.decide'),
     'tools.approve': note('tools.approve'),
     tell: note('tell'),
@@ -69,6 +75,7 @@ const ANSWERS = [
   ['approval:A1', 'deny', 'approvals.decide', { verdict: 'deny', ids: ['A1'] }],
   ['tool:T1', 'approve', 'tools.approve', { subject: 'T1' }],
   ['tool:T1', 'deny', 'approvals.decide', { verdict: 'deny', ids: ['T1'] }],
+  ['question:Q1', 'reply', 'task.answer', { id: 'Q1', text: 'Yes.' }],
   ['mail:M1', 'reply', 'tell', { to: 'alice', text: 'Yes.', replyTo: 'M1' }],
   ['mail:M1', 'done', 'owner.done', { ids: ['M1'] }],
   [`held:${ID}`, 'let-in', 'held.letIn', { id: ID }],
@@ -84,6 +91,7 @@ describe('what waits for the owner', () => {
     expect(items.map(({ id, since, actions }) => [id, since, actions])).toEqual([
       ['tool:T1', 10, ['approve', 'deny']],
       ['approval:A1', 20, ['allow-once', 'allow-always', 'deny']],
+      ['question:Q1', 25, ['reply']],
       ['mail:M1', 30, ['reply', 'done']],
       ['task:R1/a', 40, []],
       [`held:${ID}`, expect.any(Number), ['let-in', 'turn-away']],
@@ -91,7 +99,8 @@ describe('what waits for the owner', () => {
     ]);
     expect(items[0]).toMatchObject({ from: 'files', diff: ['- reads', '+ reads and sends'] });
     expect(items[1]).toMatchObject({ from: 'mars', until: 99, details: [{ label: 'bytes', text: '12' }] });
-    expect(items[2]).toMatchObject({ title: 'Hello.', details: [{ label: 'message', text: 'Hello.\nMore.' }] });
+    expect(items[2]).toMatchObject({ from: 'mars', title: 'Which one?', details: [{ text: 'Which one?' }, {}] });
+    expect(items[3]).toMatchObject({ title: 'Hello.', details: [{ label: 'message', text: 'Hello.\nMore.' }] });
   });
 
   it.each(ANSWERS)('is answered by the operation of its part: %s %s [FC.10]', async (id, action, method, params) => {

@@ -1,3 +1,4 @@
+import { textOf as textOfParts } from '../../a2a/protocol/simple.js';
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import type { Detail, WaitingAction, WaitingItem } from '../../http/dashboard/facts.js';
 import type { RunSummary } from '../../plans/run-records.js';
@@ -25,6 +26,9 @@ type Used = Pick<
   | 'held.turnAway'
   | 'runs'
   | 'run'
+  | 'tasks'
+  | 'task'
+  | 'task.answer'
   | 'providers'
   | 'provider.restart'
 >;
@@ -41,6 +45,7 @@ const TITLE_CHARS = 200;
 const DIFF_LINES = 200;
 const MAX_ITEMS = 500;
 const MAX_RUNS = 20;
+const MAX_TASKS = 50;
 /** Shown by other means: the agent, and the thread that `ecliptic thread` shows. */
 const HIDDEN_DETAILS: ReadonlySet<string> = new Set(['agent', 'correlationId', 'diff']);
 
@@ -53,7 +58,14 @@ type Context = Pick<ControlContext, 'node' | 'dashboard' | 'loop' | 'answers' | 
 /** Everything that waits for the owner, from every part of the node, and the answers to it. */
 export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Context, on: Used) {
   const list = async (): Promise<readonly WaitingItem[]> => {
-    const found = await Promise.all([questions(on), mail(node, on), held(on), runItems(on), workers(on)]);
+    const found = await Promise.all([
+      approvals(on),
+      questions(on),
+      mail(node, on),
+      held(on),
+      runItems(on),
+      workers(on),
+    ]);
     return byAge(found.flat().map((item) => ({ ...item, node: null, answer: null })));
   };
   const perform = async (
@@ -72,6 +84,7 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
         return on['tools.approve']({ subject: id }, { ...ALONE, device });
       case 'reply':
         if (!text?.trim()) throw new EclipticError('USAGE', 'a reply needs a text', { parameter: 'text' });
+        if (item.kind === 'question') return on['task.answer']({ id, text }, ALONE);
         return on.tell({ to: item.from, text, replyTo: id }, ALONE);
       case 'done':
         return on['owner.done']({ ids: [id] }, ALONE);
@@ -122,7 +135,7 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
 }
 
 /** Approval requests; those about definitions of MCP servers carry the difference. */
-async function questions(on: Used): Promise<OwnItem[]> {
+async function approvals(on: Used): Promise<OwnItem[]> {
   const pins = new Map((await on['tools.pins']({}, ALONE)).flatMap((pin) => (pin.id === null ? [] : [[pin.id, pin]])));
   return (await on.approvals({}, ALONE)).map((approval): OwnItem => {
     const { id, createdAt: since, expiresAt: until = null, summary } = approval;
@@ -160,6 +173,30 @@ function detailsOf({ details }: Approval): Detail[] {
   return Object.entries(details)
     .filter(([label, value]) => value !== null && value !== undefined && !HIDDEN_DETAILS.has(label))
     .map(([label, value]) => ({ label, text: textOf(value) }));
+}
+
+/** Tasks that the owner gave, and that wait for the owner's words. */
+async function questions(on: Used): Promise<OwnItem[]> {
+  const state = 'TASK_STATE_INPUT_REQUIRED';
+  const rows = await on.tasks({ kind: 'a2a', state, caller: OWNER, limit: MAX_TASKS }, ALONE);
+  return Promise.all(
+    rows.map(async ({ id, agent, text }): Promise<OwnItem> => {
+      const { task } = await on.task({ id }, ALONE);
+      const { message, timestamp } = task.status;
+      const question = message ? textOfParts(message.parts) : '';
+      const about = {
+        since: timestamp ? Date.parse(timestamp) : null,
+        until: null,
+        title: firstLine(question),
+        from: agent,
+      };
+      const details = [
+        { label: 'question', text: cutText(question, TEXT_CHARS) },
+        { label: 'task', text: `${text} (${id})` },
+      ];
+      return { id: `question:${id}`, kind: 'question', ...about, details, diff: [], actions: ['reply'] };
+    }),
+  );
 }
 
 async function mail(node: ControlContext['node'], on: Used): Promise<OwnItem[]> {
