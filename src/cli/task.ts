@@ -60,16 +60,6 @@ function eventText(event: TaskDetail | StreamResponse): string {
   return `… ${progressText(event) ?? ''}`;
 }
 
-const answer = verb({
-  summary: 'answer the question of a task, in the name of its caller',
-  args: ['ID', 'TEXT'],
-  examples: ['01JD… "the branch main"'],
-  async run({ call, words: [id, said], output }) {
-    const task = await call('task.answer', { id, text: said });
-    output.value(task, () => `The task ${task.id} is ${stateText(task.status.state)}.`);
-  },
-});
-
 const cancel = verb({
   summary: 'cancel a task of any A2A client, or withdraw a proposal',
   args: ['ID'],
@@ -78,6 +68,16 @@ const cancel = verb({
     const task = await call('task.cancel', { id });
     const state = 'status' in task ? task.status.state : task.state;
     output.value(task, () => `The task ${task.id} is ${stateText(state)}.`);
+  },
+});
+
+const answer = verb({
+  summary: 'answer the question of a task that you gave',
+  args: ['ID', 'TEXT'],
+  examples: ['01JD… "The first one."'],
+  async run({ call, words: [id, said], output }) {
+    const task = await call('task.answer', { id, text: said });
+    output.value(task, () => `The task ${task.id} is ${stateText(task.status.state)}.`);
   },
 });
 

@@ -108,18 +108,6 @@ describe('invoke', () => {
 });
 
 describe('tasks, task and cancel', () => {
-  it('answer the question of another caller’s task [FC.61]', async () => {
-    const bob = JSON.parse((await run(['token', 'create', 'bob', '--json'])).stdout).token as string;
-    await run(['invoke', url, 'ask', '--token', bob, '--skill', 'talk']);
-    const [row] = await tasks('--caller', 'bob', '--state', 'input-required');
-    expect((await run(['task', 'answer', row!.id, 'the blue one'])).code).toBe(0);
-    let detail: TaskDetail;
-    do detail = JSON.parse((await run(['task', row!.id, '--json'])).stdout) as TaskDetail;
-    while (detail.state !== 'TASK_STATE_COMPLETED');
-    expect(JSON.stringify(detail.task.artifacts)).toContain('you chose the blue one');
-    expect((await run(['task', 'answer', row!.id, 'the red one'])).stderr).toMatch(/^OPERATION_NOT_SUPPORTED/);
-  });
-
   it('show every caller’s tasks, follow one and cancel it', async () => {
     const alice = JSON.parse((await run(['token', 'create', 'alice', '--json'])).stdout).token as string;
     const waiting = launch(['invoke', url, 'wait', '--token', alice, '--skill', 'talk']);
@@ -143,6 +131,24 @@ describe('tasks, task and cancel', () => {
     expect((await run(['cancel', 'nobody'])).stderr).toMatch(/^TASK_NOT_FOUND/);
     expect((await run(['tasks', '--state', 'dancing'])).code).not.toBe(0);
     expect(await tasks('--limit', '1')).toHaveLength(1);
+  });
+
+  it('answer the question of the owner’s task, and of no other caller’s [FC.14]', async () => {
+    const asked = await invoke('ask');
+    expect([asked.code, asked.stderr]).toEqual([1, expect.stringContaining('which one?')]);
+    const [row] = await tasks('--state', 'input-required');
+    expect((await run(['task', 'answer', row!.id, 'blue'])).code).toBe(0);
+    let detail: TaskDetail | undefined;
+    while (detail?.state !== 'TASK_STATE_COMPLETED') {
+      detail = JSON.parse((await run(['task', row!.id, '--json'])).stdout) as TaskDetail;
+    }
+    expect(JSON.stringify(detail.task)).toContain('you chose blue');
+    const alice = JSON.parse((await run(['token', 'create', 'asker', '--json'])).stdout).token as string;
+    await run(['invoke', url, 'ask', '--token', alice, '--skill', 'talk']);
+    const [other] = await tasks('--state', 'input-required', '--caller', 'asker');
+    expect((await run(['task', 'answer', other!.id, 'red'])).stderr).toMatch(
+      /^SENDER_REFUSED: .*asker, who must answer/,
+    );
   });
 
   it('list proposals and sub-tasks of swarms beside the tasks of A2A clients, each with its kind [T-G5]', async () => {

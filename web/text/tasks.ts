@@ -39,6 +39,7 @@ export const TASKS_TEXT = {
   question: 'The agent asks',
   answerLabel: 'Your answer',
   answer: 'Answer',
+  notYours: (caller: string) => `The task is of ${caller}, who answers its question.`,
   answered: 'Sent the answer to the agent.',
   cancel: 'Cancel',
   cancelQuestion: 'Cancel this task?',

@@ -14,7 +14,7 @@ import { PARTS_TEXT } from '../text/parts.js';
 import { TASKS_TEXT } from '../text/tasks.js';
 import { sendAddress } from './send.js';
 import { stateWord } from './tasks.js';
-import { Thread } from './thread.js';
+import { OPERATOR, Thread } from './thread.js';
 
 const OVER = new Set(['completed', 'failed', 'canceled', 'rejected']);
 const ASKING = new Set(['input required', 'auth required']);
@@ -51,7 +51,7 @@ function ClientTask({ detail }: { detail: TaskDetail }) {
           [names.id, <Id key="i" id={id} />],
         ]}
       />
-      {ASKING.has(word) && <Question task={task} />}
+      {ASKING.has(word) && <Question task={task} caller={caller} />}
       {message && !ASKING.has(word) && (
         <Section title={TASKS_TEXT.progress}>
           <Parts parts={message.parts} />
@@ -86,7 +86,8 @@ function usageOf({ metadata }: Task): string | undefined {
   return usage && PARTS_TEXT.usage(usage);
 }
 
-function Question({ task: { id, status } }: { task: Task }) {
+/** Only the caller of a task may answer its question. */
+function Question({ task: { id, status }, caller }: { task: Task; caller: string }) {
   const [text, setText] = useState('');
   const [busy, setBusy] = useState(false);
   const submit = async () => {
@@ -101,11 +102,15 @@ function Question({ task: { id, status } }: { task: Task }) {
   return (
     <Section title={TASKS_TEXT.question}>
       <Parts parts={status.message?.parts ?? []} />
-      <Form label={TASKS_TEXT.answer} busy={busy} submit={() => void submit()} button={TASKS_TEXT.answer}>
-        <Field label={TASKS_TEXT.answerLabel}>
-          <textarea rows={3} value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        </Field>
-      </Form>
+      {caller !== OPERATOR ? (
+        <p class="dim">{TASKS_TEXT.notYours(caller)}</p>
+      ) : (
+        <Form label={TASKS_TEXT.answer} busy={busy} submit={() => void submit()} button={TASKS_TEXT.answer}>
+          <Field label={TASKS_TEXT.answerLabel}>
+            <textarea rows={3} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          </Field>
+        </Form>
+      )}
     </Section>
   );
 }

@@ -121,7 +121,7 @@ export class A2AServer {
       onTask: (stored, resumed) =>
         offer.capabilities.pushNotifications ? this.#pushes.follow(stored, resumed) : undefined,
     });
-    this.operatorTasks = new OperatorTasks({ runtime, tasks: this.tasks, records });
+    this.operatorTasks = new OperatorTasks({ tasks: this.tasks, records });
     const extendedCard = (agent: string | undefined, viewer: Party) => this.cards.extended(agent, viewer, baseUrl());
     const operations = new Operations({
       runtime,

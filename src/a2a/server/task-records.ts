@@ -197,7 +197,7 @@ export class StoreTaskRecords implements TaskRecords {
       where: { ...(owner !== undefined && { owner }), ...(request.status && { state: request.status }) },
       orderBy: 'statusAt',
       descending: true,
-      limit: Math.min(limit, MAX_LISTED),
+      limit,
     });
     const records = rows.map(fromRow).filter(({ model }) => matchesFilter(model.task, request));
     return records.sort((a, b) => compareTasks(a.model.task, b.model.task));

@@ -2,7 +2,6 @@ import { GUEST, OPERATOR, RateLimiter } from '../../http/auth/caller-auth.js';
 import { fullAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Amount, FairShares } from '../../runtime/fair-shares.js';
-import type { Runtime } from '../../runtime/runtime.js';
 import { admitDelegation, type DelegationChain, withDelegation } from '../protocol/delegation.js';
 import { pageOf } from '../protocol/task-list.js';
 import { createTask, type TaskEvent } from '../protocol/task-machine.js';
@@ -168,6 +167,12 @@ export class TaskService {
     const sent = this.#begin(owner, request, terms, facts, sendKey);
     this.#keys.begin(key, { sent, message, facts });
     return sent;
+  }
+
+  /** Continues a task that waits for its caller. */
+  async answer(owner: string, id: string, text: string): Promise<void> {
+    const messageId = this.#components.runtime.id();
+    await this.send(owner, { message: { messageId, role: 'ROLE_USER', parts: [{ text }], taskId: id } });
   }
 
   /** A repeated send, which led to the task `id`. */
@@ -344,11 +349,7 @@ function snapshot({ model }: TaskRecord): TaskEvent {
   return { sequence: model.sequence, event: { task: model.task } };
 }
 
-/** States in which an agent waits for its caller. */
-const WAITING: ReadonlySet<TaskState> = new Set(['TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED']);
-
 export interface OperatorTasksComponents {
-  runtime: Pick<Runtime, 'id'>;
   tasks: TaskService;
   records: TaskRecords;
 }
@@ -384,17 +385,16 @@ export class OperatorTasks {
     return this.#components.tasks.cancel(await this.#ownerOf(id), id);
   }
 
-  /** Answers the question of a task, in the name of its caller. */
-  async answer(taskId: string, text: string): Promise<Task> {
-    const { tasks, runtime } = this.#components;
-    const owner = await this.#ownerOf(taskId);
-    const { task } = (await tasks.get(owner, taskId)).model;
-    if (!WAITING.has(task.status.state)) {
-      throw new EclipticError('OPERATION_NOT_SUPPORTED', `task ${taskId} waits for no answer`, { taskId });
+  /** Answers the question of a task that the owner gave. */
+  async answer(id: string, text: string): Promise<Task> {
+    const owner = await this.#ownerOf(id);
+    if (owner !== OPERATOR.address) {
+      throw new EclipticError('SENDER_REFUSED', `the task is of ${owner}, who must answer its question`, {
+        taskId: id,
+      });
     }
-    const message: Message = { messageId: runtime.id(), role: 'ROLE_USER', parts: [{ text }], taskId };
-    await tasks.send(owner, { message });
-    return (await tasks.get(owner, taskId)).model.task;
+    await this.#components.tasks.answer(owner, id, text);
+    return (await this.#components.tasks.get(owner, id)).model.task;
   }
 
   async follow(id: string, after: number): Promise<Subscription> {
