@@ -45,12 +45,12 @@ function start(cluster: Cluster): Promise<ProcessNode> {
 }
 
 /** Gives an A2A client's task to an agent, and does not wait for its end. */
-async function giveTask(node: ProcessNode, agent: string, text: string): Promise<string> {
+async function giveTask(node: ProcessNode, agent: string, text: string, token = node.ready.token): Promise<string> {
   const message = { messageId: `m-${text}`, role: 'ROLE_USER', parts: [{ text }] };
   const params = { message, tenant: agent, configuration: { returnImmediately: true } };
   const answer = await fetch(`${node.ready.http}/a2a/rpc`, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0', Authorization: `Bearer ${node.ready.token}` },
+    headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0', Authorization: `Bearer ${token}` },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params }),
   });
   const { result } = (await answer.json()) as { result: { task: { id: string } } };
@@ -106,7 +106,7 @@ describe('the views of work', () => {
       const rows = page.getByRole('table', { name: 'Tasks' });
       await rows.locator('tr', { hasText: 'ask me' }).getByText('input required').waitFor();
       await rows.getByRole('link', { name: 'ask me' }).click();
-      await page.getByText('which branch?').waitFor();
+      await page.locator('main .said', { hasText: 'which branch?' }).first().waitFor();
       await page.getByLabel('Your answer').fill('main');
       await page.getByRole('button', { name: 'Answer' }).click();
       await page.locator('figure', { hasText: 'took main' }).waitFor();
@@ -115,8 +115,18 @@ describe('the views of work', () => {
         'the task is completed',
       );
 
+      // The question of another caller's task is that caller's to answer.
+      const { token } = await node.json<{ token: string }>('token', 'create', 'bob');
+      const others = await giveTask(node, 'desk', 'ask bob', token);
+      await page.goto(`${node.ready.http}/#/tasks/${others}`);
+      await page.getByText('The task is of bob, who answers its question.').waitFor();
+      expect(await page.getByLabel('Your answer').count()).toBe(0);
+
       await page.goto(`${node.ready.http}/#/tasks/${waiting}`);
-      await page.getByText(`waiting ${MARKUP}`).waitFor();
+      await page
+        .getByRole('main')
+        .locator('.said', { hasText: `waiting ${MARKUP}` })
+        .waitFor();
       await page.getByRole('button', { name: 'Cancel', exact: true }).click();
       await page.getByText('Cancel this task?').waitFor();
       await page.keyboard.press('Escape');

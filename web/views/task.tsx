@@ -34,7 +34,7 @@ export function TaskView({ id }: { id: string }) {
 }
 
 function ClientTask({ detail }: { detail: TaskDetail }) {
-  const { id, state, caller, agent, text, createdAt, updatedAt, task } = detail;
+  const { id, state, caller, agent, createdAt, updatedAt, task } = detail;
   const word = stateWord(state);
   const { message } = task.status;
   const names = TASKS_TEXT.facts;
@@ -73,12 +73,17 @@ function ClientTask({ detail }: { detail: TaskDetail }) {
           ))}
         </ol>
       </Section>
-      <Actions id={id} isOver={OVER.has(word)} again={{ what: 'task', to: agent, text }} />
+      <Actions id={id} isOver={OVER.has(word)} again={{ what: 'task', to: agent, text: askedIn(task) }} />
       <Section title={PARTS_TEXT.raw}>
         <Json value={task} label={PARTS_TEXT.json} />
       </Section>
     </>
   );
+}
+
+/** The whole text of the first message; the row of a task has its beginning only. */
+function askedIn({ history }: Task): string {
+  return history?.[0]?.parts.flatMap(({ text }) => text ?? []).join('\n') ?? '';
 }
 
 function usageOf({ metadata }: Task): string | undefined {
