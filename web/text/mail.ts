@@ -8,7 +8,7 @@ export const MAIL_TEXT = {
   noThreadsCommand: 'ecliptic tell mars "What are you working on?"',
   noMatch: 'No conversation among these messages matches.',
   refused: (count: number) => `${count} refused`,
-  counted: (read: number) => `Counted over the latest ${read} messages of the journal.`,
+  counted: (read: number) => `Counted over ${read} messages of the journal.`,
   noText: 'payload not kept here',
   onlyType: (type: string) => `${type}, payload not kept here`,
   inboxOf: 'Inbox of',

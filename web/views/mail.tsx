@@ -4,11 +4,12 @@ import type { AgentRow, MailRow, ThreadPage, ThreadRow } from '../../src/node/co
 import { Empty, Stale } from '../parts/empty.js';
 import { AgentName, Ago, Id, State } from '../parts/facts.js';
 import { Choice, Field } from '../parts/form.js';
+import { useOnce } from '../parts/once.js';
 import { Unread } from '../parts/read.js';
 import { Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { act, tell } from '../store.js';
-import { keyOf, useRead } from '../stream.js';
+import { keyOf, type Read, useRead } from '../stream.js';
 import { MAIL_TEXT } from '../text/mail.js';
 import { PARTS_TEXT } from '../text/parts.js';
 import { Conversation } from './conversation.js';
@@ -43,15 +44,12 @@ export function Mail({ rest }: { rest: string }) {
 
 function Threads() {
   const [text, setText] = useState('');
-  const [before, setBefore] = useState<number | undefined>(undefined);
-  const { value: page, error } = useRead<ThreadPage>(keyOf('threads', { text: text || undefined, before }));
   return (
     <>
       <form
         class="filters"
         onSubmit={(event) => {
           event.preventDefault();
-          setBefore(undefined);
           setText(String(new FormData(event.currentTarget).get('text')).trim());
         }}
       >
@@ -64,35 +62,73 @@ function Threads() {
         />
         <button type="submit">{MAIL_TEXT.search}</button>
       </form>
-      {page ? <Stale error={error} /> : <Unread error={error} />}
-      {page?.threads.length === 0 &&
-        (text === '' && before === undefined ? (
-          <Empty command={MAIL_TEXT.noThreadsCommand}>{MAIL_TEXT.noThreads}</Empty>
-        ) : (
-          <Empty>{MAIL_TEXT.noMatch}</Empty>
-        ))}
-      {page && page.threads.length > 0 && (
+      {text === '' ? <Latest /> : <Found key={text} text={text} />}
+    </>
+  );
+}
+
+interface Paging {
+  readonly before: number | undefined;
+  readonly setBefore: (before: number | undefined) => void;
+}
+
+function Latest() {
+  const [before, setBefore] = useState<number | undefined>(undefined);
+  const page = useRead<ThreadPage>(keyOf('threads', { before }));
+  return (
+    <ThreadTable {...page} before={before} setBefore={setBefore}>
+      {before === undefined ? (
+        <Empty command={MAIL_TEXT.noThreadsCommand}>{MAIL_TEXT.noThreads}</Empty>
+      ) : (
+        <Empty>{MAIL_TEXT.noMatch}</Empty>
+      )}
+    </ThreadTable>
+  );
+}
+
+function Found({ text }: { text: string }) {
+  const [before, setBefore] = useState<number | undefined>(undefined);
+  const page = useOnce<ThreadPage>(keyOf('threads', { text, before }));
+  return (
+    <ThreadTable {...page} before={before} setBefore={setBefore}>
+      <Empty>{MAIL_TEXT.noMatch}</Empty>
+    </ThreadTable>
+  );
+}
+
+/** A page of conversations; the children stand for an empty one. */
+function ThreadTable({
+  value: page,
+  error,
+  before,
+  setBefore,
+  children,
+}: Read<ThreadPage> & Paging & { children: ComponentChildren }) {
+  if (!page) return <Unread error={error} />;
+  return (
+    <>
+      <Stale error={error} />
+      {page.threads.length === 0 && children}
+      {page.threads.length > 0 && (
         <Table columns={MAIL_TEXT.threadColumns} label={MAIL_TEXT.tabs.threads}>
           {page.threads.map((row) => (
             <ThreadLine key={row.thread} row={row} />
           ))}
         </Table>
       )}
-      {page && (
-        <p class="actions padded">
-          {page.before !== null && (
-            <button type="button" onClick={() => setBefore(page.before!)}>
-              {PARTS_TEXT.earlier}
-            </button>
-          )}
-          {before !== undefined && (
-            <button type="button" onClick={() => setBefore(undefined)}>
-              {PARTS_TEXT.latest}
-            </button>
-          )}
-          {page.threads.length > 0 && <span class="dim">{MAIL_TEXT.counted(page.read)}</span>}
-        </p>
-      )}
+      <p class="actions padded">
+        {page.before !== null && (
+          <button type="button" onClick={() => setBefore(page.before!)}>
+            {PARTS_TEXT.earlier}
+          </button>
+        )}
+        {before !== undefined && (
+          <button type="button" onClick={() => setBefore(undefined)}>
+            {PARTS_TEXT.latest}
+          </button>
+        )}
+        {page.threads.length > 0 && <span class="dim">{MAIL_TEXT.counted(page.read)}</span>}
+      </p>
     </>
   );
 }

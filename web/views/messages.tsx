@@ -2,10 +2,11 @@ import { useState } from 'preact/hooks';
 import type { MessageLine } from '../../src/http/dashboard/facts.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { Clock, Id, shortAddress } from '../parts/facts.js';
+import { useOnce } from '../parts/once.js';
 import { Unread } from '../parts/read.js';
 import { href } from '../route.js';
 import { lineKey, messages, messagesError, sampled } from '../store.js';
-import { keyOf, useRead } from '../stream.js';
+import { keyOf } from '../stream.js';
 import { SEARCH_TEXT } from '../text/messages.js';
 import { PARTS_TEXT } from '../text/parts.js';
 import { SEND_TEXT } from '../text/send.js';
@@ -22,7 +23,7 @@ const PAGE = 100;
 /** A search of the journal, newest first, with earlier pages. */
 function Found({ text }: { text: string }) {
   const [before, setBefore] = useState<number | undefined>(undefined);
-  const { value, error } = useRead<readonly MessageLine[]>(keyOf('messages', { text, before, limit: PAGE }));
+  const { value, error } = useOnce<readonly MessageLine[]>(keyOf('messages', { text, before, limit: PAGE }));
   const lines = value && [...value].reverse();
   const oldest = lines?.at(-1)?.seq ?? undefined;
   return (
