@@ -18,7 +18,7 @@ import type { RequestState } from '../mcp/request-state.js';
 import type { CheckedBy, OutputOf, Schema } from '../mcp/schema.js';
 import type { McpService } from '../mcp/service.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
-import type { A2AObservability } from '../mesh/observability.js';
+import type { A2AObservability, TaskKind } from '../mesh/observability.js';
 import type { EclipticError } from '../runtime/errors.js';
 import type { Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
 import type { ProposalRecords } from '../work/proposals/proposal-records.js';
@@ -35,6 +35,7 @@ import { AgentTasks, plainAnswer, plainPayload, type TaskHandler, type TaskOptio
 import { AgentTools } from './agent-tools.js';
 import { type GivenWork, undertake } from './given-work.js';
 import type { WorkerHealth } from './staffing.js';
+import { TimedTask } from './timed-task.js';
 import { type TaskNews, type TaskOpening, taskIn } from './task-messages.js';
 
 export interface AgentComponents extends AgentCoreComponents {
@@ -252,13 +253,15 @@ export class Agent extends AgentCore {
   /** An agent that only answers requests is asked what the task asks. */
   #work(envelope: ValidEnvelope, opening: TaskOpening): void | Promise<void> {
     const tasks = this.#tasks;
-    if (tasks) return this.answer(envelope, (message) => tasks.run(message, opening));
     const handler = this.requestHandler;
-    if (!handler) this.replyError(envelope, this.staffing.refusal('task'));
-    return this.answer(envelope, (message) => {
-      const answer = handler(message.withPayload(plainPayload(opening)));
-      return answer instanceof Promise ? plainAnswer(answer) : answer;
-    });
+    if (!tasks && !handler) this.replyError(envelope, this.staffing.refusal('task'));
+    return this.#timed('task', opening.id).during(() =>
+      this.answer(envelope, (message) => {
+        if (tasks) return tasks.run(message, opening);
+        const answer = handler!(message.withPayload(plainPayload(opening)));
+        return answer instanceof Promise ? plainAnswer(answer) : answer;
+      }),
+    );
   }
 
   #takeProposal(envelope: ValidEnvelope): boolean {
@@ -276,7 +279,7 @@ export class Agent extends AgentCore {
       records: proposals,
       knows: (address) => registry.entry(address) !== undefined || mail?.find(address) !== undefined,
       card: () => this.card,
-      undertake: (work) => this.#undertake(work),
+      undertake: (work) => this.#undertake(work, 'proposal'),
       isStaffed: () => this.#tasks !== undefined || this.requestHandler !== undefined,
       refusal: () => this.staffing.refusal('proposal'),
       onObserved: () => this.staffing.add('proposal'),
@@ -294,14 +297,21 @@ export class Agent extends AgentCore {
       sender: this.sender,
       card: () => this.card,
       proposals: () => this.#negotiating(),
-      undertake: (work) => this.#undertake(work),
+      undertake: (work) => this.#undertake(work, 'sub-task'),
       ask: (to, payload, timeoutMs) => this.request(to, payload, { timeoutMs }),
     });
     return this.#swarms;
   }
 
   /** Gives work to the agent's task or request handler. False where it has neither. */
-  #undertake(work: GivenWork): boolean {
-    return undertake(work, this.#tasks, this.requestHandler, this.#components.factory, this.context);
+  #undertake(work: GivenWork, kind: TaskKind): boolean {
+    if (!this.#tasks && !this.requestHandler) return false;
+    const timed = this.#timed(kind, work.id);
+    const { factory } = this.#components;
+    return timed.run(() => undertake(timed.follow(work), this.#tasks, this.requestHandler, factory, this.context));
+  }
+
+  #timed(kind: TaskKind, id: string): TimedTask {
+    return new TimedTask(this.#components, kind, { agent: this.id, id });
   }
 }
