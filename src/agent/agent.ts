@@ -35,8 +35,8 @@ import { AgentTasks, plainAnswer, plainPayload, type TaskHandler, type TaskOptio
 import { AgentTools } from './agent-tools.js';
 import { type GivenWork, undertake } from './given-work.js';
 import type { WorkerHealth } from './staffing.js';
-import { TimedTask } from './timed-task.js';
 import { type TaskNews, type TaskOpening, taskIn } from './task-messages.js';
+import { TimedTask } from './timed-task.js';
 
 export interface AgentComponents extends AgentCoreComponents {
   /** Undefined on a node without a store. */

@@ -19,6 +19,7 @@ const start = verb({
     peer: list('LIST', 'ws:// addresses of nodes to call, separated by commas'),
     bootstrap: list('LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'),
     port: text('PORT', 'the port of HTTP (or PORT; default: 3000); the next free one if it is taken'),
+    otlp: text('URL', 'export traces and metrics to this OTLP/HTTP collector (or OTEL_EXPORTER_OTLP_ENDPOINT)'),
     model: text(
       'URL#NAME',
       'the model that works for every role without a worker (default: `model` in the configuration)',

@@ -119,6 +119,11 @@ export class A2AObservability {
     return this.#counters.taskCounts();
   }
 
+  /** Messages that were refused, and deliveries and handlers that failed. */
+  getOutcomes(): { readonly refused: number; readonly failed: number } {
+    return this.#counters.outcomes;
+  }
+
   /** Of durable messages: how often this node learnt that one reached a state. */
   getReceiptCounts(): Record<string, number> {
     return this.#counters.receipts();
@@ -201,6 +206,7 @@ class Counters {
   readonly #tools = new Map<string, number>();
   readonly #receipts = new Map<string, number>();
   #toolErrors = 0;
+  readonly outcomes = { refused: 0, failed: 0 };
 
   routed(record: RoutingRecord | BroadcastRecord, sent: boolean, received: number, measured: boolean): void {
     if (sent) {
@@ -224,7 +230,10 @@ class Counters {
       case 'routing-decision':
         if (event.duration !== undefined && measured) this.#latency.observe(event.duration);
         // A failed delivery has an event of its own, which counts it.
-        if (event.success === false && event.code !== 'DELIVERY_FAILED') this.#countError(event.code);
+        if (event.success === false && event.code !== 'DELIVERY_FAILED') {
+          this.outcomes.refused++;
+          this.#countError(event.code);
+        }
         break;
       case 'tool-invocation':
         this.#toolTimes.observe(event.duration ?? 0);
@@ -241,6 +250,7 @@ class Counters {
         break;
       case 'error':
       case 'delivery-failure':
+        this.outcomes.failed++;
         this.#countError(event.code);
         break;
     }

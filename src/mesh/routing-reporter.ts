@@ -52,7 +52,7 @@ export class RoutingReporter {
     // Only local sends report another send's latency.
     if (record.path === 'local') this.#lastLatency = latency;
     this.#observability.routed(record, started !== UNTIMED);
-    if (this.#tracer !== undefined) traceRouted(this.#tracer, envelope, { path: record.path, target: target.address });
+    if (this.#tracer !== undefined) this.#trace(envelope, record.path, target.address);
     return { delivered: true, path: record.path, targetAgentId: target.address, latencyMs: latency.ms };
   }
 
@@ -65,7 +65,7 @@ export class RoutingReporter {
   ): RoutingResult {
     const latency = this.#latency(started, envelope);
     this.#observability.broadcast(new BroadcastRecord(envelope, source, reached, counts, latency));
-    if (this.#tracer !== undefined) traceRouted(this.#tracer, envelope, { path: 'broadcast', target: BROADCAST });
+    if (this.#tracer !== undefined) this.#trace(envelope, 'broadcast', BROADCAST);
     const latencyMs = latency.ms;
     return { delivered: true, path: 'broadcast', targetAgentId: BROADCAST, latencyMs, broadcast: counts };
   }
@@ -79,7 +79,7 @@ export class RoutingReporter {
     const decision = { routingPath, duration: latencyMs, sampled, success: false, code, reason, traceparent } as const;
     const event = { type: 'routing-decision', ...this.#about(envelope, target), ...decision } as const;
     this.#observability.emit(event, started !== UNTIMED);
-    if (this.#tracer !== undefined) traceRouted(this.#tracer, envelope, { path: routingPath, target, error: failure });
+    if (this.#tracer !== undefined) this.#trace(envelope, routingPath, target, failure);
     if (SECURITY.has(code)) this.about('security', envelope, target, failure);
     const { candidates, outcome } = failure;
     const about = { path: routingPath, targetAgentId: target, latencyMs } as const;
@@ -94,6 +94,10 @@ export class RoutingReporter {
   ): void {
     const { code, reason } = failure;
     this.#observability.emit({ type, ...this.#about(envelope, target), code, reason });
+  }
+
+  #trace(envelope: ValidEnvelope, path: RoutingResult['path'], target: string, failure?: Failure): void {
+    traceRouted(this.#tracer!, envelope, { path, target, error: failure });
   }
 
   #about(envelope: ValidEnvelope, recipient: string) {

@@ -31,6 +31,7 @@ import { SteadyClock } from '../runtime/steady-clock.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Store } from '../store/store.js';
 import { placeOf } from '../system/files/private-file.js';
+import { traceWork } from '../telemetry/work-spans.js';
 import { ProposalRecords } from '../work/proposals/proposal-records.js';
 import { Swarms } from '../work/swarm/swarms.js';
 import { EclipticNode } from './node.js';
@@ -77,6 +78,7 @@ export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
   try {
     const node = await composeNode(init, parts);
     await node.start();
+    node.markReady();
     return node;
   } catch (error) {
     await parts.stop();
@@ -107,6 +109,8 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const envelopes = new EnvelopeFactory(runtime);
   const observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
   parts.add({ name: 'tracing', stop: await tracing(observability) });
+  const { tracer } = runtime;
+  if (tracer) parts.add({ name: 'spans of work', stop: traceWork(tracer, observability) });
   const onCallbackFailed = callbackReport(runtime, observability);
   const registry = new AgentRegistry({ policy, nodeKey: key, onCallbackFailed });
   const threads = new ThreadTable(runtime, limits.threads);

@@ -24,12 +24,17 @@ import { EclipticError } from '../runtime/errors.js';
 import { PROGRAM, VERSION } from '../runtime/package.js';
 import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Store } from '../store/store.js';
 import { ActionGate } from '../system/approvals/action-gate.js';
 import { Approvals } from '../system/approvals/approvals.js';
 import { Children } from '../system/process/children.js';
 import { MemoryWatch } from '../system/process/memory-watch.js';
 import { Credentials } from '../system/secrets/credentials.js';
 import { systemKeychain } from '../system/secrets/keychain.js';
+import { OtlpExporter } from '../telemetry/otlp-exporter.js';
+import type { OtlpSettings } from '../telemetry/otlp-settings.js';
+import { SpanTracer } from '../telemetry/span-tracer.js';
+import { Telemetry } from '../telemetry/telemetry.js';
 import { composeNode, type NodeNetworkInit } from './compose.js';
 import type { HttpConfig, NetworkConfig } from './config/edge-schema.js';
 import type { LoadedConfig } from './config/load.js';
@@ -59,6 +64,8 @@ export interface HostInit {
   network?: NetworkConfig;
   /** How it is reached over HTTP. */
   http?: HttpConfig;
+  /** The collector that gets spans and metrics. */
+  otlp?: OtlpSettings | undefined;
 }
 
 /** Time that work under way gets when the node is told to stop. */
@@ -130,6 +137,7 @@ export class Host {
     const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
     const node = await composeNode({ runtime, tiers, sandbox, state, limits, network, store }, parts);
 
+    const telemetry = startTelemetry(init, parts, { node, store, approvals: resources.approvals });
     const tools = toolsOf(init, node, resources);
     const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
@@ -176,7 +184,7 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes },
+      ...{ gateway, dashboard, codingAgents, loop, wakes, telemetry },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => agentFindings({ runtime, children, env }),
       shutDown: () => runtime.defer(() => void host.stopForOwner()),
@@ -184,6 +192,7 @@ export class Host {
     server = new ControlServer({ runtime, methods, identity: { node: node.key, pid: process.pid, version: VERSION } });
     parts.add({ name: 'control socket', stop: () => server.refuse() });
     await server.listen(control);
+    node.markReady();
     return host;
   }
 
@@ -207,6 +216,28 @@ export class Host {
     await this.node.stop({ drainMs: DRAIN_MS });
     await this.stopped;
   }
+}
+
+/** Samples the node's metrics, and exports them and its spans where a collector is configured. */
+function startTelemetry(
+  { runtime, dataFolder, otlp }: HostInit,
+  parts: Parts,
+  { node, store, approvals }: { node: EclipticNode; store: Store; approvals: Approvals },
+): Telemetry {
+  const telemetry = new Telemetry({ runtime, node, store, approvals, folder: dataFolder });
+  node.addMetrics(() => telemetry.families());
+  telemetry.start();
+  parts.add({ name: 'telemetry', stop: () => telemetry.stop() });
+  if (!otlp) return telemetry;
+  const name = node.network?.name;
+  const resource = { 'service.instance.id': node.key, ...(name !== undefined && { 'ecliptic.node.name': name }) };
+  const metrics = () => node.metricFamilies();
+  const exporter = new OtlpExporter({ runtime, metrics, resource, settings: otlp });
+  node.addMetrics(() => exporter.families());
+  if (runtime.tracer instanceof SpanTracer) runtime.tracer.exportTo((span) => exporter.add(span));
+  exporter.start();
+  parts.add({ name: 'OTLP exporter', stop: () => exporter.stop() });
+  return telemetry;
 }
 
 async function openResources(init: HostInit, parts: Parts, closeServer: () => unknown): Promise<HostResources> {

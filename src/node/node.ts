@@ -31,6 +31,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
 import type { Store } from '../store/store.js';
 import { nodeFamilies } from '../telemetry/node-metrics.js';
+import { type Readiness, ReadinessCheck } from '../telemetry/readiness.js';
 import type { Swarms } from '../work/swarm/swarms.js';
 
 export interface Records {
@@ -82,6 +83,7 @@ export class EclipticNode {
   readonly #agents = new Map<string, Agent>();
   readonly #callers = new Set<string>();
   readonly #metricSources: (() => readonly MetricFamily[])[] = [];
+  readonly #readiness: ReadinessCheck;
   #drainMs = 0;
   #stopped = false;
 
@@ -103,6 +105,7 @@ export class EclipticNode {
     this.swarms = components.swarms;
     this.mail = components.mail;
     this.records = components.records;
+    this.#readiness = new ReadinessCheck(components);
     reportHealth(this.providers, (id) => this.#agents.get(id));
     const { catalogue } = this.mcp;
     catalogue.onChange((kind, entries, gone) => {
@@ -116,6 +119,16 @@ export class EclipticNode {
     });
     // The operator has no agent process, so its durable proposals are resumed here.
     if (components.proposals?.has('operator')) this.operator();
+  }
+
+  /** Whether the node can take work, and why not. */
+  readiness(): Promise<Readiness> {
+    return this.#readiness.check();
+  }
+
+  /** @internal Everything has started. */
+  markReady(): void {
+    if (!this.#stopped) this.#readiness.phase = 'running';
   }
 
   /** @internal Starts the parts: the node connects to the other members of its mesh. `createNode` does this. */
@@ -133,7 +146,14 @@ export class EclipticNode {
     const records = store ? new StoreTaskRecords(store, profiles) : new MemoryTaskRecords();
     const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
     const gateway = await Gateway.start(
-      { ...components, records, profiles, callerAgent, metrics: () => this.metricsText() },
+      {
+        ...components,
+        records,
+        profiles,
+        callerAgent,
+        metrics: () => this.metricsText(),
+        readiness: () => this.readiness(),
+      },
       init,
     );
     this.#gateway = gateway;
@@ -260,6 +280,7 @@ export class EclipticNode {
   async stop({ drainMs = 0 }: { drainMs?: number } = {}): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
+    this.#readiness.phase = 'stopping';
     this.#drainMs = drainMs;
     await this.#components.parts.stop();
   }

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import type { Exchange, Route } from './http-server.js';
+import type { Readiness } from '../../telemetry/readiness.js';
+import { type Exchange, type Route, sendJson } from './http-server.js';
 
 /** For a person who opens the node's address in a browser. */
 export function frontPage(url: () => string): Route {
@@ -36,6 +37,27 @@ function pageText(url: string): string {
     '  ecliptic help                 lists what else there is',
     '',
   ].join('\n');
+}
+
+/** Public, for supervisors and load balancers: is the process alive, and can the node take work? */
+export function healthRoutes(readiness: (() => Promise<Readiness>) | undefined): Route[] {
+  const alive: Route = {
+    path: '/healthz',
+    exact: true,
+    public: true,
+    serve: ({ response }) => sendJson(response, 200, { status: 'alive' }),
+  };
+  if (!readiness) return [alive];
+  const ready: Route = {
+    path: '/readyz',
+    exact: true,
+    public: true,
+    async serve({ response }) {
+      const found = await readiness();
+      sendJson(response, found.status === 'not-ready' ? 503 : 200, found);
+    },
+  };
+  return [alive, ready];
 }
 
 /** Metrics cover every agent, so callers in a sandbox do not get them. */

@@ -24,6 +24,7 @@ import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
+import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
@@ -76,6 +77,7 @@ export interface ControlContext {
   readonly loop: RalphLoop;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
+  readonly telemetry: Pick<Telemetry, 'history'>;
   readonly shutDown: () => void;
 }
 
