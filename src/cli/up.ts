@@ -11,6 +11,7 @@ import { systemRuntime } from '../runtime/system-runtime.js';
 import { otlpSettings } from '../telemetry/otlp-settings.js';
 import { SpanTracer } from '../telemetry/span-tracer.js';
 import type { Invocation } from './command.js';
+import { humanLog } from './log-line.js';
 import { usage } from './output.js';
 
 interface UpValues {
@@ -36,7 +37,9 @@ export async function up(invocation: UpInvocation): Promise<void> {
   const file = values.config ?? (env.ECLIPTIC_CONFIG || undefined);
   const loaded = withModel(invocation, loadConfig(file, process.cwd()));
   const level = logLevel(invocation, loaded.config.log);
-  const logger = pino({ level }, pino.destination({ dest: 2, sync: true }));
+  // A terminal gets lines for people; a file or a service gets JSON.
+  const human = process.stderr.isTTY === true;
+  const logger = pino({ level }, human ? humanLog(process.stderr) : pino.destination({ dest: 2, sync: true }));
   const otlp = otlpSettings(values.otlp ?? loaded.config.telemetry?.otlp, env);
   const runtime = systemRuntime({ logger, tracer: otlp && new SpanTracer(systemRuntime(), otlp) });
   const dataFolder = await invocation.dataFolder();
