@@ -188,7 +188,7 @@ export class McpService {
     if (tracer && ask.kind === 'tool') {
       const attributes = { 'ecliptic.tool': entry.fullName, 'ecliptic.caller': caller.address };
       const init = { kind: 'client', attributes, ...parentIn(options.meta) } as const;
-      const span = tracer.start(`tool ${entry.fullName}`, init);
+      const span = tracer.start(`tool ${entry.key}`, init);
       const traced = { ...options, meta: { ...options.meta, traceparent: span.traceparent } };
       const called = tracer.run(span, () => this.#ask(entry, ask, traced));
       called.then(

@@ -24,7 +24,6 @@ import { EclipticError } from '../runtime/errors.js';
 import { PROGRAM, VERSION } from '../runtime/package.js';
 import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Store } from '../store/store.js';
 import { ActionGate } from '../system/approvals/action-gate.js';
 import { Approvals } from '../system/approvals/approvals.js';
 import { Children } from '../system/process/children.js';
@@ -133,11 +132,19 @@ export class Host {
     // Upstream servers stop after the node, whose last tool calls use them.
     parts.add({ name: 'upstream servers', stop: () => upstreams?.close() });
     parts.add({ name: 'lanes', stop: () => resources.lanes.closeAll() });
+    // Before the node's own parts, so that the spans of its last work are exported too.
+    let exporter: OtlpExporter | undefined;
+    parts.add({ name: 'OTLP exporter', stop: () => exporter?.stop() });
     const store = await openStore(dataFolder, { runtime });
     const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
     const node = await composeNode({ runtime, tiers, sandbox, state, limits, network, store }, parts);
 
-    const telemetry = startTelemetry(init, parts, { node, store, approvals: resources.approvals });
+    exporter = otlpExporter(init, node);
+    const telemetry = new Telemetry({ runtime, node, store, approvals: resources.approvals, folder: dataFolder });
+    node.addMetrics(() => telemetry.families());
+    parts.add({ name: 'telemetry', stop: () => telemetry.stop() });
+    parts.add({ name: 'OTLP metrics', stop: () => exporter?.closeMetrics() });
+    await telemetry.start();
     const tools = toolsOf(init, node, resources);
     const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
@@ -218,26 +225,16 @@ export class Host {
   }
 }
 
-/** Samples the node's metrics, and exports them and its spans where a collector is configured. */
-function startTelemetry(
-  { runtime, dataFolder, otlp }: HostInit,
-  parts: Parts,
-  { node, store, approvals }: { node: EclipticNode; store: Store; approvals: Approvals },
-): Telemetry {
-  const telemetry = new Telemetry({ runtime, node, store, approvals, folder: dataFolder });
-  node.addMetrics(() => telemetry.families());
-  telemetry.start();
-  parts.add({ name: 'telemetry', stop: () => telemetry.stop() });
-  if (!otlp) return telemetry;
+/** Exports spans and metrics where a collector is configured. */
+function otlpExporter({ runtime, otlp: settings }: HostInit, node: EclipticNode): OtlpExporter | undefined {
+  if (!settings) return undefined;
   const name = node.network?.name;
   const resource = { 'service.instance.id': node.key, ...(name !== undefined && { 'ecliptic.node.name': name }) };
-  const metrics = () => node.metricFamilies();
-  const exporter = new OtlpExporter({ runtime, metrics, resource, settings: otlp });
+  const exporter = new OtlpExporter({ runtime, metrics: () => node.metricFamilies(), resource, settings });
   node.addMetrics(() => exporter.families());
   if (runtime.tracer instanceof SpanTracer) runtime.tracer.exportTo((span) => exporter.add(span));
   exporter.start();
-  parts.add({ name: 'OTLP exporter', stop: () => exporter.stop() });
-  return telemetry;
+  return exporter;
 }
 
 async function openResources(init: HostInit, parts: Parts, closeServer: () => unknown): Promise<HostResources> {

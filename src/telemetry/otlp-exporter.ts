@@ -54,6 +54,7 @@ export class OtlpExporter {
   #metricsTimer: Timer | undefined;
   #isAway = false;
   #stopped = false;
+  #metricsClosed = false;
   readonly #outcomes = { exported: 0, dropped: 0 };
   readonly #failures: Record<Signal, number> = { traces: 0, metrics: 0 };
 
@@ -81,14 +82,19 @@ export class OtlpExporter {
     if (this.#spans.length === BATCH && !this.#isAway) this.#schedule(0);
   }
 
-  /** Sends the last spans and metrics, if the collector takes them soon. */
+  /** Exports the metrics once more and no longer, because their sources are about to close. */
+  async closeMetrics(): Promise<void> {
+    this.#metricsClosed = true;
+    this.#metricsTimer?.cancel();
+    await within(this.#components.runtime, this.#sendMetrics(), LAST_MS, () => undefined);
+  }
+
+  /** Sends the last spans, if the collector takes them soon. */
   async stop(): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
     this.#timer?.cancel();
-    this.#metricsTimer?.cancel();
     const last = async () => {
-      await this.#sendMetrics();
       while (this.#batch.length + this.#spans.length > 0) if (!(await this.#flush())) return;
     };
     await within(this.#components.runtime, last(), LAST_MS, () => undefined);
@@ -158,7 +164,7 @@ export class OtlpExporter {
   }
 
   #scheduleMetrics(): void {
-    if (this.#stopped) return;
+    if (this.#metricsClosed) return;
     this.#metricsTimer = this.#components.runtime.setTimer(() => {
       void this.#sendMetrics().finally(() => this.#scheduleMetrics());
     }, METRICS_MS);

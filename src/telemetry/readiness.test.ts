@@ -1,12 +1,30 @@
 import { describe, expect, it } from 'vitest';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
 import { readExposition } from '../../test/telemetry/exposition.js';
-import { createNode } from '../node/compose.js';
+import { composeNode, createNode } from '../node/compose.js';
 import { openStore } from '../node/tables.js';
+import { Parts } from '../runtime/part.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import { meta } from '../store/common-tables.js';
 
 describe('/readyz', () => {
+  it('is 503 while the node starts [FC.42]', async () => {
+    const parts = new Parts();
+    const node = await composeNode({}, parts);
+    try {
+      const { url } = await node.serve({ port: 0 });
+      const answer = await fetch(`${url}/readyz`);
+      expect(answer.status).toBe(503);
+      expect(await answer.json()).toEqual({
+        status: 'not-ready',
+        reasons: [{ part: 'node', state: 'starting', message: 'the node is starting' }],
+      });
+      expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    } finally {
+      await parts.stop();
+    }
+  });
+
   it('is 503 with the reason while the disk is full, and 200 once there is room again [FC.42]', async () => {
     const disk = new SimulatedDisk();
     const store = await openStore('', { disk, runtime: systemRuntime() });

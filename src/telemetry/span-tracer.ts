@@ -35,6 +35,7 @@ interface Context {
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 const MAX_TEXT = 1_024;
+const ALIGN_MS = 60_000;
 
 /** Makes spans with W3C trace context, and passes those that have ended to a sink. */
 export class SpanTracer implements Tracer {
@@ -43,24 +44,19 @@ export class SpanTracer implements Tracer {
   readonly #ratio: number;
   readonly #active = new AsyncLocalStorage<Span>();
   #sink: (span: FinishedSpan) => void = () => {};
-  /** What the stopwatch showed at the beginning of the epoch. */
+  /** What the stopwatch showed at the beginning of the epoch, and when that was determined. */
   #zero = 0;
+  #alignedAt = Number.NEGATIVE_INFINITY;
 
   constructor(runtime: SpanClock, init: SpanTracerInit = {}) {
     this.#runtime = runtime;
     this.#ratio = init.ratio ?? 1;
     this.genAi = init.genAi ?? false;
-    this.align();
   }
 
   /** Passes spans to `sink` from now on. */
   exportTo(sink: (span: FinishedSpan) => void): void {
     this.#sink = sink;
-  }
-
-  /** Adopts the present time of day, which may have been set since. */
-  align(): void {
-    this.#zero = this.#runtime.now() - this.#runtime.stopwatch();
   }
 
   start(name: string, { kind = 'internal', attributes = {}, parent }: SpanStart = {}): Span {
@@ -92,7 +88,13 @@ export class SpanTracer implements Tracer {
   }
 
   #nowMs(): number {
-    return this.#zero + this.#runtime.stopwatch();
+    const stopwatch = this.#runtime.stopwatch();
+    // The time of day may have been set since.
+    if (stopwatch - this.#alignedAt > ALIGN_MS) {
+      this.#alignedAt = stopwatch;
+      this.#zero = this.#runtime.now() - stopwatch;
+    }
+    return this.#zero + stopwatch;
   }
 
   #id(bytes: 8 | 16): string {

@@ -62,7 +62,8 @@ export class Telemetry {
     this.#before = this.#totals();
   }
 
-  start(): void {
+  async start(): Promise<void> {
+    await this.#measureDisk();
     this.#loop.start();
     this.#schedule();
   }
@@ -93,7 +94,7 @@ export class Telemetry {
         help: 'Questions that wait for the owner.',
         samples: single(this.#components.approvals.waiting.length),
       },
-      // Unknown until the first sample, and on file systems that do not tell.
+      // Some file systems do not tell.
       ...(this.#diskFree === undefined
         ? []
         : ([
@@ -118,15 +119,14 @@ export class Telemetry {
 
   /** @internal Takes one sample. */
   async sample(): Promise<void> {
-    const { node, store, approvals, folder } = this.#components;
+    const { node, store, approvals } = this.#components;
     const before = this.#before;
     const now = this.#totals();
     this.#before = now;
     const seconds = Math.max(1, now.at - before.at) / 1_000;
     const loop = this.#loop.turn();
     const { mailboxes = 0, 'provider-work': providerWork = 0, outbox = 0, inbox = 0 } = await queueLengths(node, store);
-    const disk = await statfs(folder).catch(() => undefined);
-    this.#diskFree = disk && disk.bavail * disk.bsize;
+    await this.#measureDisk();
     const { rss, heapUsed } = process.memoryUsage();
     const state = store?.state?.();
     const { routingLatency, deliveryLatency } = now.histograms;
@@ -149,6 +149,11 @@ export class Telemetry {
       diskFreeBytes: this.#diskFree ?? 0,
     };
     this.#ring.add(now.at, values);
+  }
+
+  async #measureDisk(): Promise<void> {
+    const disk = await statfs(this.#components.folder).catch(() => undefined);
+    this.#diskFree = disk && disk.bavail * disk.bsize;
   }
 
   #totals(): Totals {

@@ -42,6 +42,8 @@ export interface Route {
   readonly exact?: boolean;
   /** Requires no token. */
   readonly public?: boolean;
+  /** Requests to it are no work: they leave no span. */
+  readonly untraced?: boolean;
   /** The scope that a limited token must have. */
   readonly scope?: Scope;
   /** Authenticates in a way of its own; where it returns undefined, the request needs a token. */
@@ -203,7 +205,7 @@ export class HttpServer {
       );
     }
     const { tracer } = this.#components.runtime;
-    if (!tracer) return route.serve({ ...exchange, principal });
+    if (!tracer || route.untraced) return route.serve({ ...exchange, principal });
     const { method = 'GET', headers } = request;
     const parent = typeof headers.traceparent === 'string' ? headers.traceparent : null;
     const attributes = {

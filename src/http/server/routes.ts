@@ -64,6 +64,7 @@ export function healthRoutes(readiness: (() => Promise<Readiness>) | undefined):
 export function metricsRoute(text: () => Promise<string>): Route {
   return {
     path: '/metrics',
+    untraced: true,
     async serve({ response, principal }: Exchange) {
       if (principal.sandboxId !== undefined) {
         throw new EclipticError('SANDBOX_VIOLATION', 'metrics cover agents outside your sandbox');

@@ -1,7 +1,6 @@
 import type { WorkerHealth } from '../../agent/staffing.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { inSpan } from '../../runtime/tracing.js';
 import {
   type ExecuteTerms,
   guardedTerms,
@@ -194,19 +193,6 @@ export class ProviderRegistry {
     input: unknown,
     correlationId: string,
     terms: ExecuteTerms = {},
-  ): Promise<TOutput> {
-    const { tracer } = this.#runtime;
-    const about = { kind: 'client', attributes: { 'ecliptic.thread': correlationId } } as const;
-    return inSpan(tracer, `provider ${route.type ?? 'any'}`, about, () =>
-      this.#execute<TOutput>(route, input, correlationId, terms),
-    );
-  }
-
-  async #execute<TOutput>(
-    route: ExecuteRoute,
-    input: unknown,
-    correlationId: string,
-    terms: ExecuteTerms,
   ): Promise<TOutput> {
     const { type, capabilities = [], workspaceId = DEFAULT_WORKSPACE } = route;
     const work: WorkRoute = { type, capabilities, workspaceId };
