@@ -20,6 +20,7 @@ import type { McpService } from '../mcp/service.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { A2AObservability, TaskKind } from '../mesh/observability.js';
 import type { EclipticError } from '../runtime/errors.js';
+import { spanUntilResult } from '../runtime/tracing.js';
 import type { Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
 import type { ProposalRecords } from '../work/proposals/proposal-records.js';
 import type { ProposalSide } from '../work/proposals/proposal-side.js';
@@ -89,12 +90,12 @@ export class Agent extends AgentCore {
 
   /** Proposes work to another agent, or to one that has the capabilities it needs. */
   propose(init: ProposalInit): Negotiation {
-    return this.#negotiating().propose(init);
+    return this.#tracing('propose', () => this.#negotiating().propose(init));
   }
 
   /** Proposes work to every agent that has the capabilities it needs; the best bid gets it, and the others are told. */
   proposeToAll(init: Omit<ProposalInit, 'to'>): Negotiation {
-    return this.#negotiating().proposeToAll(init);
+    return this.#tracing('propose', () => this.#negotiating().proposeToAll(init));
   }
 
   /** Decides about proposals to this agent. Without this, its task or request handler takes what it is able to do. */
@@ -188,7 +189,7 @@ export class Agent extends AgentCore {
 
   /** Forms a swarm of agents that have the capabilities, which do the task between them, and reports the outcome. */
   swarm(task: string, init: SwarmInit): SwarmRun {
-    return this.#swarming().run(task, init);
+    return this.#tracing('swarm', () => this.#swarming().run(task, init));
   }
 
   /** This agent's swarms by their ids: those it formed, and those it takes part in. */
@@ -309,6 +310,10 @@ export class Agent extends AgentCore {
     const timed = this.#timed(kind, work.id);
     const { factory } = this.#components;
     return timed.run(() => undertake(timed.follow(work), this.#tasks, this.requestHandler, factory, this.context));
+  }
+
+  #tracing<T extends { readonly result: Promise<unknown> }>(name: string, begin: () => T): T {
+    return spanUntilResult(this.#components.runtime.tracer, name, { 'ecliptic.agent': this.id }, begin);
   }
 
   #timed(kind: TaskKind, id: string): TimedTask {

@@ -31,7 +31,6 @@ import { SteadyClock } from '../runtime/steady-clock.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Store } from '../store/store.js';
 import { placeOf } from '../system/files/private-file.js';
-import { traceWork } from '../telemetry/work-spans.js';
 import { ProposalRecords } from '../work/proposals/proposal-records.js';
 import { Swarms } from '../work/swarm/swarms.js';
 import { EclipticNode } from './node.js';
@@ -109,8 +108,6 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const envelopes = new EnvelopeFactory(runtime);
   const observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
   parts.add({ name: 'tracing', stop: await tracing(observability) });
-  const { tracer } = runtime;
-  if (tracer) parts.add({ name: 'spans of work', stop: traceWork(tracer, observability) });
   const onCallbackFailed = callbackReport(runtime, observability);
   const registry = new AgentRegistry({ policy, nodeKey: key, onCallbackFailed });
   const threads = new ThreadTable(runtime, limits.threads);

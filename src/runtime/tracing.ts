@@ -26,6 +26,28 @@ export interface Tracer {
   readonly genAi: boolean;
 }
 
+/** Begins work with a result to wait for, as one span, which ends when that has settled. */
+export function spanUntilResult<T extends { readonly result: Promise<unknown> }>(
+  tracer: Tracer | undefined,
+  name: string,
+  attributes: SpanAttributes,
+  begin: () => T,
+): T {
+  if (!tracer) return begin();
+  const span = tracer.start(name, { attributes });
+  try {
+    const work = tracer.run(span, begin);
+    work.result.then(
+      () => span.end(),
+      (error: unknown) => span.end(error),
+    );
+    return work;
+  } catch (error) {
+    span.end(error);
+    throw error;
+  }
+}
+
 /** Runs work as one span, which ends when the work has settled. */
 export function inSpan<T>(tracer: Tracer | undefined, name: string, init: SpanStart, work: () => T): T {
   if (!tracer) return work();
