@@ -309,7 +309,7 @@ export class Agent extends AgentCore {
     if (!this.#tasks && !this.requestHandler) return false;
     const timed = this.#timed(kind, work.id);
     const { factory } = this.#components;
-    return timed.run(() => undertake(timed.follow(work), this.#tasks, this.requestHandler, factory, this.context));
+    return timed.run(() => undertake(work, this.#tasks, this.requestHandler, factory, this.context, timed.end));
   }
 
   #tracing<T extends { readonly result: Promise<unknown> }>(name: string, begin: () => T): T {

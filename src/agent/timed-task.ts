@@ -1,7 +1,6 @@
 import type { A2AObservability, TaskKind } from '../mesh/observability.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Span } from '../runtime/tracing.js';
-import type { GivenWork } from './given-work.js';
 
 interface TimedTaskComponents {
   readonly runtime: Runtime;
@@ -48,35 +47,12 @@ export class TimedTask {
     }
   }
 
-  end(error?: unknown): void {
+  /** The first call counts. */
+  readonly end = (error?: unknown): void => {
     if (this.#over) return;
     this.#over = true;
     const { runtime, observability } = this.#components;
     observability.taskEnded(this.#kind, runtime.stopwatch() - this.#started, error !== undefined);
     this.#span?.end(error);
-  }
-
-  /** The work, of which this ends when it is finished, fails or is withdrawn. */
-  follow(work: GivenWork): GivenWork {
-    work.signal.addEventListener('abort', () => this.end(work.signal.reason), { once: true });
-    return {
-      id: work.id,
-      taskDescription: work.taskDescription,
-      input: work.input,
-      from: work.from,
-      thread: work.thread,
-      resumed: work.resumed,
-      signal: work.signal,
-      envelope: (factory) => work.envelope(factory),
-      progress: (value) => work.progress(value),
-      finish: (result, done, failed) => {
-        work.finish(result, done, failed);
-        this.end();
-      },
-      fail: (error) => {
-        this.end(error);
-        return work.fail(error);
-      },
-    };
-  }
+  };
 }
