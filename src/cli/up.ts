@@ -40,7 +40,8 @@ export async function up(invocation: UpInvocation): Promise<void> {
   // A terminal gets lines for people; a file or a service gets JSON.
   const human = process.stderr.isTTY === true;
   const logger = pino({ level }, human ? humanLog(process.stderr) : pino.destination({ dest: 2, sync: true }));
-  const otlp = otlpSettings(values.otlp ?? loaded.config.telemetry?.otlp, env);
+  // The variables in the environment of a coding agent are meant for the coding agent.
+  const otlp = otlpSettings(values.otlp ?? loaded.config.telemetry?.otlp, values.background ? {} : env);
   const runtime = systemRuntime({ logger, tracer: otlp && new SpanTracer(systemRuntime(), otlp) });
   const dataFolder = await invocation.dataFolder();
   let host: Host | undefined;

@@ -45,6 +45,8 @@ export class OtlpExporter {
   readonly #components: OtlpComponents;
   readonly #resource: object;
   readonly #startMs: number;
+  /** For log lines: a URL may contain a password. */
+  readonly #origin: string;
   readonly #spans = new Fifo<FinishedSpan>();
   readonly #backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
   /** A batch that the collector has not taken yet. */
@@ -65,6 +67,7 @@ export class OtlpExporter {
     const sdk = { 'telemetry.sdk.name': 'ecliptic', 'telemetry.sdk.language': 'nodejs' };
     this.#resource = resourceOf({ ...service, ...resource, ...sdk });
     this.#startMs = runtime.now();
+    this.#origin = new URL(settings.url).origin;
   }
 
   start(): void {
@@ -214,17 +217,19 @@ export class OtlpExporter {
   }
 
   #reached(): void {
-    if (this.#isAway)
-      this.#components.runtime.logger.info({ url: this.#components.settings.url }, 'otlp: collector reached');
+    if (this.#isAway) this.#components.runtime.logger.info({ collector: this.#origin }, 'otlp: collector reached');
     this.#isAway = false;
   }
 
   /** One line when the collector goes away, not one for each attempt. */
   #failed(signal: Signal, error: unknown): void {
     this.#failures[signal]++;
-    const { runtime, settings } = this.#components;
+    const { runtime } = this.#components;
     if (!this.#isAway) {
-      runtime.logger.warn({ url: settings.url, signal, reason: describeError(error) }, 'otlp: collector not reached');
+      runtime.logger.warn(
+        { collector: this.#origin, signal, reason: describeError(error) },
+        'otlp: collector not reached',
+      );
     }
     this.#isAway = true;
   }

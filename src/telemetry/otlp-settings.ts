@@ -14,11 +14,12 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /** The settings of the command line or the configuration, completed by OpenTelemetry's variables; undefined for none. */
 export function otlpSettings(given: string | undefined, env: Env): OtlpSettings | undefined {
-  const off = env.OTEL_SDK_DISABLED?.toLowerCase() === 'true';
+  // An endpoint for gRPC is another port of the collector, which does not answer HTTP.
+  const off = env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_EXPORTER_OTLP_PROTOCOL === 'grpc';
   const url = given ?? (off ? undefined : env.OTEL_EXPORTER_OTLP_ENDPOINT || undefined);
   if (url === undefined) return undefined;
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new EclipticError('INVALID_CONFIG', `the OTLP collector must be an http or https URL, not "${url}"`);
+    throw new EclipticError('USAGE', `the OTLP collector must be an http or https URL, not "${url}"`);
   }
   return {
     url: url.replace(/\/+$/, ''),

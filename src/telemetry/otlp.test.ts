@@ -153,6 +153,7 @@ describe('the OTLP exporter', () => {
     // The command line names another collector.
     expect(otlpSettings('http://127.0.0.1:4318', env)?.url).toBe('http://127.0.0.1:4318');
     expect(otlpSettings(undefined, { ...env, OTEL_SDK_DISABLED: 'true' })).toBeUndefined();
+    expect(otlpSettings(undefined, { ...env, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' })).toBeUndefined();
     expect(() => otlpSettings('ftp://x', {})).toThrow('http or https');
   });
 });
