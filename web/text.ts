@@ -3,8 +3,13 @@ import type { WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js'
 /** Every text of the page. */
 export const TEXT = {
   product: 'Ecliptic',
-  views: { needs: 'Needs you', agents: 'Agents', messages: 'Messages' },
-  viewsLabel: 'Views',
+  places: {
+    overview: 'Overview',
+    needs: 'Needs you',
+    agents: 'Agents',
+    messages: 'Messages',
+  },
+  placesLabel: 'Places',
   skip: 'Skip to the view',
   live: 'live',
   connecting: 'connecting',
@@ -21,6 +26,26 @@ export const TEXT = {
     how: 'To get a link, run this on the machine of the node:',
     command: 'ecliptic open',
   },
+  copied: (id: string) => `Copied ${id}.`,
+  copy: (id: string) => `Copy ${id}`,
+  ago: (age: string) => `${age} ago`,
+  ahead: (left: string) => `in ${left}`,
+  noPlace: 'There is no such place.',
+  search: { label: 'Search', hint: 'any id, agent or text   /' },
+  help: {
+    title: 'Keys',
+    close: 'Close',
+    rows: [
+      ['j, k', 'select the next or previous item that waits for you'],
+      ['a, A', 'allow once, allow always (or approve, let in, try again, restart)'],
+      ['d', 'deny (or turn away, close mail)'],
+      ['r', 'reply'],
+      ['/', 'search'],
+      ['?', 'this list'],
+    ],
+    go: (place: string) => `go to ${place}`,
+  },
+  log: 'Live messages',
   keys: 'Keys: j and k select, a allows once, A always, d denies, r replies',
   needs: {
     label: 'What waits for you, oldest first',
@@ -35,9 +60,17 @@ export const TEXT = {
     cancel: 'Cancel',
     denied: (left: string) => `denied in ${left} without an answer`,
     expires: (left: string) => `expires in ${left}`,
-    diff: 'Difference to the approved definition',
+    diff: 'Difference',
+    on: (name: string) => `on ${name}`,
+    sent: (action: WaitingAction, by: string, age: string) =>
+      `${ACTIONS[action]}: sent by ${by} ${age} ago, not confirmed yet; it is repeated until it is`,
+    refused: (action: WaitingAction, reason: string) => `${ACTIONS[action]}: refused, ${reason}`,
+    missing: (name: string, reason: string, age: string | undefined) =>
+      `Items of ${name} are missing: ${reason}${age === undefined ? '' : `, last heard of ${age} ago`}.`,
   },
   answered: (action: WaitingAction) => `Done: ${ACTIONS[action].toLowerCase()}.`,
+  sent: (action: WaitingAction, name: string) => `${ACTIONS[action]}: sent to ${name}, which has not confirmed it yet.`,
+  elsewhere: (message: string) => `Not taken: ${message}.`,
   failed: (message: string) => `That did not work: ${message}`,
   gone: 'It no longer waits: it was answered elsewhere, was withdrawn, or has expired.',
   agents: {
@@ -71,6 +104,7 @@ export const TEXT = {
 
 export const KINDS: Readonly<Record<WaitingItem['kind'], string>> = {
   approval: 'approve',
+  question: 'question',
   tool: 'changed tool',
   mail: 'mail',
   held: 'held mail',

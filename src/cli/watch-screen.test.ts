@@ -9,13 +9,21 @@ import { screenRows } from './watch-screen.js';
 const NO_CODING: Overview = { agents: [], tasks: [], leases: [], held: [], forYou: [] };
 
 function item(n: number, about: Partial<WaitingItem> = {}): WaitingItem {
-  const usual = { kind: 'approval', from: 'mars', details: [], diff: [], actions: ['allow-once', 'deny'] } as const;
-  return { ...usual, id: `approval:${n}`, since: 0, until: null, title: `edit file ${n}`, ...about };
+  const usual = { kind: 'approval', from: 'mars', details: [], diff: [], node: null, answer: null } as const;
+  return {
+    ...usual,
+    actions: ['allow-once', 'deny'],
+    id: `approval:${n}`,
+    since: 0,
+    until: null,
+    title: `edit file ${n}`,
+    ...about,
+  };
 }
 
 function agent(id: string, state: string, reason: string | null = null): AgentRow {
   const about = { name: id, tier: 2 as const, capabilities: [], sandbox: null, origin: 'local', node: null } as const;
-  return { ...about, id, description: '', state, failure: null, reason } as AgentRow;
+  return { ...about, id, description: '', state, failure: null, reason } as unknown as AgentRow;
 }
 
 describe('the screen of watch', () => {
@@ -31,6 +39,7 @@ describe('the screen of watch', () => {
     const rows = screenRows(
       {
         waiting: [item(1), mail],
+        missing: [{ node: 'k', name: 'laptop', since: 0, reason: 'away' }],
         agents: [agent('sun', 'ready'), agent('mars', 'degraded', 'its model is away'), agent('venus', 'ready')],
         coding: { ...NO_CODING, forYou: [letter] },
         refused: ['10:00:00 a → b ✕ TIER_VIOLATION'],
@@ -44,6 +53,7 @@ describe('the screen of watch', () => {
       '      ecliptic waiting answer approval:1 allow-once | deny',
       '  ▲ 2m  alice (needs reply): Which one?',
       '      ecliptic waiting answer mail:7 reply TEXT | done',
+      '  ◌ laptop does not answer; its items may be missing',
       '',
       'agents: 2 ready, 1 degraded',
       '  mars is degraded: its model is away',
@@ -58,7 +68,7 @@ describe('the screen of watch', () => {
 
   it('fits the terminal, and gives messages the room that is left [FC.47]', () => {
     const messages = Array.from({ length: 200 }, (_, n) => `message ${n}`);
-    const view = { waiting: [], agents: [], coding: NO_CODING, refused: [], messages };
+    const view = { waiting: [], missing: [], agents: [], coding: NO_CODING, refused: [], messages };
     const rows = screenRows(view, { now: 0, height: 23 });
     expect(rows).toHaveLength(23);
     expect(rows.at(-1)).toBe('  message 199');

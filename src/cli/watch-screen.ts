@@ -1,11 +1,13 @@
 import type { Overview } from '../coding-agents/overview.js';
-import type { WaitingItem } from '../http/dashboard/facts.js';
+import type { Waiting, WaitingItem } from '../http/dashboard/facts.js';
 import type { AgentRow } from '../node/control/rows.js';
 import { shortAddress } from './output.js';
 
 /** Everything that `ecliptic watch` shows. */
 export interface WatchView {
   readonly waiting: readonly WaitingItem[];
+  /** Devices of the owner that do not answer: their items are not shown, or are old. */
+  readonly missing: Waiting['missing'];
   readonly agents: readonly AgentRow[];
   readonly coding: Overview;
   /** Lines of the latest refusals and messages, oldest first. */
@@ -28,6 +30,7 @@ export function screenRows(
   const { waiting, coding, refused, messages } = view;
   const head = [
     ...waitingRows(waiting, coding, now),
+    ...view.missing.map(({ name }) => `  ◌ ${name} does not answer; its items may be missing`),
     '',
     ...agentRows(view.agents),
     ...codingRows(coding),
@@ -51,12 +54,14 @@ function waitingRows(items: readonly WaitingItem[], { forYou }: Overview, now: n
 }
 
 /** `alice (needs reply): Which one?` */
-export function aboutItem({ from, title }: WaitingItem, needs?: string): string {
-  return `${shortAddress(from)}${needs === undefined || needs === 'none' ? '' : ` (needs ${needs})`}: ${title}`;
+export function aboutItem({ from, title, node }: WaitingItem, needs?: string): string {
+  const where = node === null ? '' : ` on ${node.name}`;
+  return `${shortAddress(from)}${where}${needs === undefined || needs === 'none' ? '' : ` (needs ${needs})`}: ${title}`;
 }
 
 /** The command that answers an item, with each answer that it takes. */
-export function answerLine({ id, actions }: WaitingItem): string {
+export function answerLine({ id, actions, answer }: WaitingItem): string {
+  if (answer) return `${answer.action} was sent; not confirmed yet`;
   if (actions.length === 0) return 'nothing to answer yet';
   const words = actions.map((action) => (action === 'reply' ? 'reply TEXT' : action));
   return `ecliptic waiting answer ${id} ${words.join(' | ')}`;

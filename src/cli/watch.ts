@@ -1,5 +1,4 @@
-import type { WaitingItem } from '../http/dashboard/facts.js';
-import type { ResultOf, TailEvent } from '../node/control/api.js';
+import type { TailEvent } from '../node/control/api.js';
 import type { ControlClient } from '../node/control/client.js';
 import type { AgentRow } from '../node/control/rows.js';
 import { wait } from '../runtime/async.js';
@@ -17,11 +16,6 @@ const DRAW_MS = 250;
 /** Lines that a screen could show. */
 const KEPT = 200;
 const DEFAULT_ROWS = 24;
-
-/** What waits for the owner, of the operation's result. */
-function itemsOf(result: ResultOf<'waiting'>): readonly WaitingItem[] {
-  return result;
-}
 
 type Snapshot = Omit<WatchView, 'refused' | 'messages'>;
 
@@ -66,18 +60,16 @@ async function read(client: ControlClient): Promise<Snapshot> {
     client.call('agents'),
     client.call('overview'),
   ]);
-  return { waiting: itemsOf(waiting), agents, coding };
+  return { waiting: waiting.items, missing: waiting.missing, agents, coding };
 }
 
-function showOnce({ waiting, agents, coding }: Snapshot, output: Output): void {
-  const view = { waiting, agents, coding, refused: [], messages: [] };
-  output.value(
-    { ...coding, waiting, states: agents.map(({ id, node, state, reason }) => ({ id, node, state, reason })) },
-    () =>
-      screenRows(view, { now: systemRuntime().now(), height: Number.MAX_SAFE_INTEGER })
-        .slice(0, -2)
-        .map(oneLine)
-        .join('\n'),
+function showOnce({ waiting, missing, agents, coding }: Snapshot, output: Output): void {
+  const view = { waiting, missing, agents, coding, refused: [], messages: [] };
+  output.value({ ...coding, waiting, missing, states: statesOf(agents) }, () =>
+    screenRows(view, { now: systemRuntime().now(), height: Number.MAX_SAFE_INTEGER })
+      .slice(0, -2)
+      .map(oneLine)
+      .join('\n'),
   );
 }
 
@@ -118,10 +110,15 @@ class Watch {
       this.#isChanged = true;
       return;
     }
-    const { waiting, agents } = view;
+    const { waiting, missing, agents } = view;
     if (this.#output.json) {
-      if (isOther(waiting, before?.waiting)) this.#output.line(JSON.stringify({ event: 'waiting', items: waiting }));
-      if (isOther(agents, before?.agents)) this.#output.line(JSON.stringify({ event: 'agents', agents }));
+      if (isOther([waiting, missing], [before?.waiting, before?.missing])) {
+        this.#output.line(JSON.stringify({ event: 'waiting', items: waiting, missing }));
+      }
+      const states = statesOf(agents);
+      if (isOther(states, before && statesOf(before.agents))) {
+        this.#output.line(JSON.stringify({ event: 'agents', agents: states }));
+      }
       return;
     }
     for (const line of changes(before, view)) this.#output.line(`${clockText(systemRuntime().now())} ${oneLine(line)}`);
@@ -149,6 +146,11 @@ function changes(before: Snapshot | undefined, { waiting, agents }: Snapshot): s
       .map(({ id, title }) => `● no longer waits: ${id}: ${title}`),
     ...(before ? agents.filter((row) => states.get(address(row)) !== row.state).map(agentLine) : [countsOf(agents)]),
   ];
+}
+
+/** Without the load, which changes all the time. */
+function statesOf(agents: readonly AgentRow[]): object[] {
+  return agents.map(({ id, node, state, reason }) => ({ id, node, state, reason }));
 }
 
 function countsOf(agents: readonly AgentRow[]): string {

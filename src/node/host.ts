@@ -49,8 +49,11 @@ import {
 } from './control/data-folder.js';
 import { agentFindings } from './control/findings.js';
 import { controlMethods } from './control/methods.js';
+import { PAGE_OPERATIONS } from './control/page-operations.js';
 import { ControlServer } from './control/server.js';
 import { StoreOperations } from './control/store-operations.js';
+import { AnswerRecord } from './devices/answer-record.js';
+import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import type { EclipticNode } from './node.js';
 import { openStore, TABLES } from './tables.js';
 
@@ -154,12 +157,25 @@ export class Host {
     const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify });
     const wakes = new Wakes({ runtime, adapterFor: clientAdapters(runtime, children) }, onramp?.wake);
     configured.startServers();
+    const devices = node.openDevices();
+    const elsewhere = devices && new WaitingElsewhere({ runtime, devices }, { folder: dataFolder });
+    parts.add({ name: 'answers to other devices', stop: () => elsewhere?.close() });
+    const { approvals } = resources;
+    const ownName = devices?.ownName ?? '';
+    const answers = new AnswerRecord(
+      { runtime, observability: node.observability, approvals, ownName },
+      { folder: dataFolder },
+    );
     await node.start();
+    elsewhere?.start();
 
     const { grpcPort, ...http } = init.http ?? {};
     const url = () => servedBy(node).url;
     const dismiss = (session: string) => servedBy(node).dismiss(session);
-    const dashboard = new Dashboard({ runtime, url, dismiss }, { folder: dataFolder, node: node.key });
+    const dashboard = new Dashboard(
+      { runtime, url, dismiss },
+      { folder: dataFolder, node: node.key, operations: PAGE_OPERATIONS },
+    );
     const gateway = await node.serve({
       ...http,
       grpc: grpcPort === undefined ? undefined : { port: grpcPort },
@@ -191,7 +207,7 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes, telemetry },
+      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, telemetry },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => agentFindings({ runtime, children, env }),
       shutDown: () => runtime.defer(() => void host.stopForOwner()),

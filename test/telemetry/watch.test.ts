@@ -157,7 +157,7 @@ describe('the log of a node', () => {
       const node = await desk(cluster);
       for (const line of node.log.trimEnd().split('\n')) expect(JSON.parse(line)).toHaveProperty('msg');
       await node.stop();
-      const command = `exec ${process.execPath} ${BIN} up --data ${node.data} --port 0 --no-dht`;
+      const command = `exec ${process.execPath} ${BIN} up --data ${node.data} --port 0 --no-dht --no-browser`;
       const child = spawn(SCRIPT, ['-qec', command, '/dev/null'], {
         cwd: node.home,
         stdio: ['pipe', 'pipe', 'ignore'],

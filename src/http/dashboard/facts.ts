@@ -20,11 +20,19 @@ export interface Detail {
   readonly text: string;
 }
 
+/** A node, and the name that people use for it. */
+export interface Device {
+  readonly node: string;
+  readonly name: string;
+}
+
+export const WAITING_KINDS = ['approval', 'question', 'tool', 'mail', 'held', 'task', 'worker'] as const;
+
 /** Something that only the owner can settle. */
 export interface WaitingItem {
-  /** The kind, a colon, and the id within that kind. */
+  /** The kind, a colon, and the id within that kind; for an item of another node also `@` and that node's key. */
   readonly id: string;
-  readonly kind: 'approval' | 'tool' | 'mail' | 'held' | 'task' | 'worker';
+  readonly kind: (typeof WAITING_KINDS)[number];
   /** Null where the node does not record it. */
   readonly since: number | null;
   /** When it is decided without the owner. */
@@ -36,29 +44,40 @@ export interface WaitingItem {
   /** Lines that begin with `+`, `-` or a space. */
   readonly diff: readonly string[];
   readonly actions: readonly WaitingAction[];
+  /** The node that it waits on, and that decides about it; null: this one. */
+  readonly node: Device | null;
+  /** An answer of this device to an item of another node. */
+  readonly answer: SentAnswer | null;
 }
 
-export interface AgentView {
-  readonly id: string;
-  readonly name: string;
-  readonly tier: number;
-  readonly node: string | null;
-  readonly sandbox: string | null;
-  readonly description: string;
-  readonly capabilities: readonly string[];
-  readonly state: string;
+/** `sent`: the other node has not confirmed it yet. `refused`: that node did not take it, for the reason given. */
+export interface SentAnswer {
+  readonly state: 'sent' | 'refused';
+  readonly action: WaitingAction;
+  readonly at: number;
+  /** The name of the device that sent it. */
+  readonly by: string;
   readonly reason: string | null;
-  /** The line that would staff an unstaffed agent. */
-  readonly fix: string | null;
-  /** The providers that work for it, best first; empty for handlers in code and for agents without a worker. */
-  readonly workers: readonly { readonly id: string; readonly type: string; readonly state: string }[];
-  /** Messages in its mailbox, and work in progress of its providers. */
-  readonly load: { readonly queued: number; readonly working: number };
+}
+
+/** A device of the owner's whose items are not shown, or not all of them. */
+export interface MissingDevice extends Device {
+  /** When it was last heard of; null if never. */
+  readonly since: number | null;
+  readonly reason: string;
+}
+
+/** Everything that waits for the owner, here and on the owner's other devices. */
+export interface Waiting {
+  readonly items: readonly WaitingItem[];
+  readonly missing: readonly MissingDevice[];
 }
 
 /** One routed message and the router's verdict. */
 export interface MessageLine {
   readonly id: string;
+  /** Its row in the journal; null for a message that was routed just now. */
+  readonly seq: number | null;
   readonly at: number;
   readonly from: string;
   readonly to: string;
@@ -80,15 +99,44 @@ export interface NodeView {
 export interface Answered {
   readonly id: string;
   readonly action: WaitingAction;
+  /** `sent`: the node that decides has not confirmed it yet; this node repeats it until it does. */
+  readonly state: 'confirmed' | 'sent';
+  /** The node that decides; null: this one. */
+  readonly node: Device | null;
 }
 
-/** The owner's reads and answers, implemented by the operations of the control socket. */
+/** An operation of the node that pages may use, as the data API describes and serves it. */
+export interface PageOperation {
+  readonly name: string;
+  /** A read changes nothing and can be followed; an action may change something. */
+  readonly kind: 'read' | 'action';
+  readonly summary: string;
+  /** Also for callers that are not the owner, who get what their sandbox may see. */
+  readonly shared: boolean;
+  /** JSON Schema of the parameters. */
+  readonly params: ParamsSchema;
+}
+
+export interface ParamsSchema {
+  readonly properties?: Readonly<Record<string, { readonly type?: string }>>;
+  readonly required?: readonly string[];
+}
+
+/** A caller that is not the owner. */
+export interface Viewer {
+  readonly address: string;
+  readonly node: string | undefined;
+  readonly tier: 0 | 1 | 2 | 3;
+  readonly sandboxId: string | undefined;
+}
+
+/** The operations behind the data API. */
 export interface DashboardSource {
   node(): NodeView;
-  waiting(): Promise<readonly WaitingItem[]>;
-  answer(id: string, action: string, text: string | undefined): Promise<Answered>;
-  agents(): Promise<readonly AgentView[]>;
-  messages(limit: number): Promise<readonly MessageLine[]>;
+  /** Runs an operation, for the owner unless a viewer is given. Checks the parameters. */
+  run(name: string, params: Readonly<Record<string, unknown>>, signal: AbortSignal, viewer?: Viewer): Promise<unknown>;
+  /** Messages that were delivered or refused since the node started. */
+  routed(): number;
   /** Calls back with each message as it is routed, until the signal aborts. */
-  follow(each: (message: () => MessageLine) => void, signal: AbortSignal): void;
+  follow(each: (message: MessageLine) => void, signal: AbortSignal): void;
 }
