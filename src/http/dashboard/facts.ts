@@ -92,3 +92,5 @@ export interface DashboardSource {
   /** Calls back with each message as it is routed, until the signal aborts. */
   follow(each: (message: () => MessageLine) => void, signal: AbortSignal): void;
 }
+
+export type { Proof, Story, StoryEvent, StoryKind, StoryNode, StoryWait } from './story-facts.js';

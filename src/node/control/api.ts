@@ -10,7 +10,7 @@ import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
-import { type Answered, WAITING_ACTIONS, type WaitingItem } from '../../http/dashboard/facts.js';
+import { type Answered, type Story, WAITING_ACTIONS, type WaitingItem } from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
@@ -234,6 +234,8 @@ export const API = {
   /** Everything that only the owner can settle, oldest first. */
   waiting: nothing.gives<readonly WaitingItem[]>(),
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string }).gives<Answered>(),
+  /** What became of any id. With `local`, the owner's other devices are not asked. */
+  story: takes({ ...id, local: boolean }).gives<Story>(),
   approvals: takes({ all: boolean }).gives<readonly Approval[]>(),
   'approvals.decide': takes({
     verdict: oneOf(VerdictSchema.options),

@@ -29,6 +29,7 @@ import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
 import type { CallContext } from './server.js';
 import type { StoreOperations } from './store-operations.js';
+import type { StoryDevices } from './story/across-nodes.js';
 
 /** The parts of a node that the owner's operations work on. */
 interface ControlledNode {
@@ -76,6 +77,8 @@ export interface ControlContext {
   readonly loop: RalphLoop;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
+  /** The owner's other devices, where the node has any way to ask them. */
+  readonly devices?: StoryDevices | undefined;
   readonly shutDown: () => void;
 }
 

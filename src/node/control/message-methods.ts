@@ -150,7 +150,10 @@ async function completed(given: string, { node, loop }: ControlContext): Promise
 }
 
 /** The journal has no payloads of durable messages: they are in the store of mail, or among the messages of coding agents. */
-async function withPayload(envelope: A2AEnvelope, { node, codingAgents }: ControlContext): Promise<A2AEnvelope> {
+export async function withPayload(
+  envelope: A2AEnvelope,
+  { node, codingAgents }: Pick<ControlContext, 'node' | 'codingAgents'>,
+): Promise<A2AEnvelope> {
   const { id, sender, recipient, payload, metadata } = envelope;
   if (payload !== null || !metadata?.durable) return envelope;
   const waiting = await node.mail?.waiting(id);

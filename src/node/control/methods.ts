@@ -10,6 +10,7 @@ import { operationMethods } from './operation-methods.js';
 import { recordMethods } from './record-methods.js';
 import type { ControlMethod } from './server.js';
 import { storeMethods } from './store-methods.js';
+import { storyMethods } from './story-methods.js';
 import { swarmMethods } from './swarm-methods.js';
 import { waitingMethods } from './waiting-methods.js';
 import { workMethods } from './work-methods.js';
@@ -29,7 +30,11 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...networkMethods(context),
     down: context.shutDown,
   };
-  const handlers = { ...others, ...waitingMethods(context, others) } satisfies Handlers;
+  const handlers = {
+    ...others,
+    ...waitingMethods(context, others),
+    ...storyMethods(context, others),
+  } satisfies Handlers;
   context.dashboard.begin(dashboardSource(context, handlers));
   return checked(handlers);
 }

@@ -120,12 +120,12 @@ async function followProposal(
   }
 }
 
-type AgentSide = Pick<ProposalSide, 'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state'> & {
+export type AgentSide = Pick<ProposalSide, 'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state'> & {
   readonly agent: string;
 };
 
 /** Each proposal that these agents made or received, once: between two of them, only the maker's side. */
-function proposalSides(agents: readonly Agent[]): AgentSide[] {
+export function proposalSides(agents: readonly Agent[]): AgentSide[] {
   const sides = agents.flatMap(({ id, proposalSides: own }) =>
     own.map(({ side, peer, durable, proposal, input, state }) => {
       return { agent: id, side, peer, durable, proposal, input, state };
@@ -181,7 +181,7 @@ function withdraw(proposal: TaskRow, agents: readonly Agent[]): TaskRow {
   return { ...proposal, state: 'TASK_STATE_CANCELED' };
 }
 
-function stateOfProposal({ proposal: { status }, state: { work } }: AgentSide): TaskState {
+export function stateOfProposal({ proposal: { status }, state: { work } }: AgentSide): TaskState {
   if (status === 'pending') return 'TASK_STATE_SUBMITTED';
   if (status === 'rejected') return 'TASK_STATE_REJECTED';
   if (status === 'timed-out' || work === 'failed') return 'TASK_STATE_FAILED';

@@ -1,0 +1,37 @@
+import type { Story } from '../../http/dashboard/facts.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { ControlContext, Handlers } from './context.js';
+import { acrossNodes } from './story/across-nodes.js';
+import { findStory, storySources } from './story/find.js';
+import { storyOf, type Used } from './story/told.js';
+
+/** The story of any id: its events on one timeline, from this node and the owner's other devices. */
+export function storyMethods(
+  context: Pick<ControlContext, 'node' | 'gateway' | 'loop' | 'codingAgents' | 'devices'>,
+  on: Used,
+) {
+  const { node, gateway, loop, codingAgents, devices } = context;
+  const key = node.registry.nodeKey ?? '';
+  const known = { node, gateway, loop, codingAgents, on, key };
+  const sources = storySources(known);
+  return {
+    async story({ id: given, local = false }): Promise<Story> {
+      const id = given.trim();
+      if (!devices || local) return storyOf(await findStory(id, sources), known);
+      const own = await findStory(id, sources).then(
+        (told) => storyOf(told, known),
+        (error: unknown) => asError(error),
+      );
+      const isUnknown = own instanceof EclipticError;
+      if (isUnknown && own.code !== 'STORY_NOT_FOUND') throw own;
+      const story = await acrossNodes(isUnknown ? id : own.id, isUnknown ? undefined : own, devices, key);
+      if (story) return story;
+      throw own;
+    },
+  } satisfies Partial<Handlers>;
+}
+
+function asError(error: unknown): EclipticError {
+  if (error instanceof EclipticError) return error;
+  throw error;
+}

@@ -1,0 +1,89 @@
+import type { Story, StoryEvent, StoryNode } from '../../../http/dashboard/facts.js';
+import { joinAddress, splitAddress } from '../../../mesh/address.js';
+import { EclipticError } from '../../../runtime/errors.js';
+import { inOrder } from './told.js';
+
+/** The owner's other devices. */
+export interface StoryDevices {
+  list(): readonly {
+    readonly node: string;
+    readonly name: string;
+    readonly connected: boolean;
+    readonly lastHeardAt: number | null;
+  }[];
+  ask(node: string, method: 'story', params: { id: string; local: true }): Promise<Story>;
+}
+
+interface Asked {
+  readonly node: StoryNode;
+  readonly story: Story | undefined;
+}
+
+/** Asks every device of the owner, and adds its events; a device that does not answer is named. */
+export async function acrossNodes(
+  id: string,
+  own: Story | undefined,
+  devices: StoryDevices,
+  key: string,
+): Promise<Story | undefined> {
+  const asked = await Promise.all(devices.list().map((device) => ask(id, device, devices)));
+  const stories = asked.flatMap(({ story, node }) => (story ? [toldHere(story, node.node, key)] : []));
+  const [first = stories[0], ...others] = own ? [own, ...stories] : stories;
+  if (!first) return undefined;
+  const same = others.filter(({ kind }) => kind === first.kind);
+  const events = inOrder(distinct([first, ...same].flatMap((story) => story.events)));
+  const parties = [...new Set([first, ...same].flatMap((story) => story.parties))];
+  const nodes = [...(own?.nodes ?? []), ...asked.map(({ node }) => node)];
+  // The node that knows the end knows best.
+  const best = [first, ...same].find(({ over }) => over) ?? first;
+  const { state, over, endedAt, waits } = best;
+  const payload = [first, ...same].find((story) => story.payload !== null)?.payload ?? null;
+  return { ...first, state, over, endedAt, waits, events, parties, payload, nodes };
+}
+
+async function ask(
+  id: string,
+  device: ReturnType<StoryDevices['list']>[number],
+  devices: StoryDevices,
+): Promise<Asked> {
+  const { node, name, connected, lastHeardAt: since } = device;
+  const missing = (reason: string): Asked => {
+    return { node: { node, name, state: 'missing', since, reason }, story: undefined };
+  };
+  if (!connected) return missing('the node is away');
+  try {
+    const story = await devices.ask(node, 'story', { id, local: true });
+    return { node: { node, name, state: 'complete', since: null, reason: null }, story };
+  } catch (error) {
+    if (!(error instanceof EclipticError)) throw error;
+    // It answered that it has nothing.
+    if (error.code === 'STORY_NOT_FOUND') {
+      return { node: { node, name, state: 'complete', since: null, reason: null }, story: undefined };
+    }
+    return missing(error.message);
+  }
+}
+
+/** Another node's story with its agents as this node writes them. */
+function toldHere(story: Story, node: string, key: string): Story {
+  const here = (address: string) => {
+    const { id, node: at = node } = splitAddress(address);
+    return joinAddress(id, at === key ? undefined : at);
+  };
+  const orNull = (address: string | null) => (address === null ? null : here(address));
+  return {
+    ...story,
+    parties: story.parties.map(here),
+    events: story.events.map((event) => ({ ...event, from: orNull(event.from), to: orNull(event.to) })),
+  };
+}
+
+/** Both ends have the same receipt: a step that both report is shown once. */
+function distinct(events: readonly StoryEvent[]): StoryEvent[] {
+  const seen = new Set<string>();
+  return events.filter(({ proof, word, at }) => {
+    if (proof?.kind !== 'receipt') return true;
+    const step = `${word} ${at}`;
+    return !seen.has(step) && seen.add(step);
+  });
+}
