@@ -117,9 +117,14 @@ export function completeId(given: string, known: Iterable<string | { readonly id
   const candidates = [...new Set(ids)].filter((id) => id.startsWith(given)).sort();
   if (candidates.length === 0 || candidates.includes(given)) return given;
   if (candidates.length === 1) return candidates[0]!;
+  throw ambiguousId(given, candidates);
+}
+
+/** Names some of the ids that a shortened one may mean. */
+export function ambiguousId(given: string, candidates: readonly string[]): EclipticError {
   const more = candidates.length > NAMED ? ', …' : '';
   const named = candidates.slice(0, NAMED);
-  throw new EclipticError('AMBIGUOUS_ID', `several ids begin with "${given}": ${named.join(', ')}${more}`, {
+  return new EclipticError('AMBIGUOUS_ID', `several ids begin with "${given}": ${named.join(', ')}${more}`, {
     candidates: named,
   });
 }

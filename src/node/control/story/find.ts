@@ -1,6 +1,6 @@
 import { STORY_KINDS, type StoryKind } from '../../../http/dashboard/story-facts.js';
 import { EclipticError } from '../../../runtime/errors.js';
-import { completeId } from '../context.js';
+import { ambiguousId } from '../context.js';
 import { approvalSource } from './approval.js';
 import { leaseSource } from './lease.js';
 import { messageSource } from './message.js';
@@ -54,9 +54,10 @@ export async function findStory(given: string, sources: readonly StorySource[]):
 async function lookUp(given: string, sources: readonly StorySource[]): Promise<Told | undefined> {
   const exact = await told(given, sources);
   if (exact) return exact;
-  const ids = (await Promise.all(sources.map((source) => source.ids(given)))).flat();
-  const id = completeId(given, ids);
-  return id === given ? undefined : told(id, sources);
+  const found = (await Promise.all(sources.map((source) => source.ids(given)))).flat();
+  const [id, ...others] = [...new Set(found)].sort();
+  if (id !== undefined && others.length > 0) throw ambiguousId(given, [id, ...others]);
+  return id === undefined ? undefined : told(id, sources);
 }
 
 async function told(id: string, sources: readonly StorySource[]): Promise<Told | undefined> {
