@@ -930,6 +930,8 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'Everything that waits for the owner is in one list, with answers by the operations of its part.',
   ],
+  ['FC.11', 'gateway', 'A request to write a file shows what would change.'],
+  ['FC.12', 'gateway', 'On a desktop the link is opened in the browser, and does not appear in the list of processes.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

@@ -16,12 +16,13 @@ export async function openSession(token: string): Promise<void> {
   localStorage.setItem(KEY, key);
 }
 
-export function read<T>(path: string): Promise<T> {
-  return json<T>(path, {});
+/** A read by its key: the name of an operation with its query. */
+export function read<T>(key: string): Promise<T> {
+  return json<T>(`/api/${key}`, {});
 }
 
-export function post<T>(path: string, body: unknown): Promise<T> {
-  return json<T>(path, { method: 'POST', body: JSON.stringify(body) });
+export function post<T>(name: string, params: unknown): Promise<T> {
+  return json<T>(`/api/${name}`, { method: 'POST', body: JSON.stringify(params) });
 }
 
 async function json<T>(path: string, init: RequestInit): Promise<T> {
@@ -46,29 +47,40 @@ export interface StreamEvent {
 /** Without any byte for this long, the connection counts as dead; the node writes every second. */
 const SILENCE_MS = 5_000;
 
+export interface StreamRequest {
+  readonly lastId: string | undefined;
+  /** Reads to follow. */
+  readonly keys: readonly string[];
+  readonly signal: AbortSignal;
+}
+
 /** Reads the event stream until it breaks. `EventSource` cannot send the page's key. */
 export async function readEvents(
-  lastId: string | undefined,
+  { lastId, keys, signal }: StreamRequest,
   each: (event: StreamEvent | undefined) => void,
 ): Promise<void> {
   const gone = new AbortController();
-  let silence = setTimeout(() => gone.abort(), SILENCE_MS);
+  const end = () => gone.abort();
+  signal.addEventListener('abort', end);
+  let silence = setTimeout(end, SILENCE_MS);
   try {
     const headers: Record<string, string> = lastId === undefined ? {} : { 'Last-Event-ID': lastId };
-    const response = await call('/api/events', { headers, signal: gone.signal });
+    const query = new URLSearchParams(keys.map((key) => ['read', key]));
+    const response = await call(`/api/events?${query}`, { headers, signal: gone.signal });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = '';
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
       clearTimeout(silence);
-      silence = setTimeout(() => gone.abort(), SILENCE_MS);
+      silence = setTimeout(end, SILENCE_MS);
       const blocks = (rest + value).split('\n\n');
       rest = blocks.pop()!;
       for (const block of blocks) each(parse(block));
     }
   } finally {
     clearTimeout(silence);
+    signal.removeEventListener('abort', end);
   }
 }
 

@@ -1,17 +1,28 @@
-import { answer, isSettled, move, replying, selected, view } from './store.js';
+import { signal } from '@preact/signals';
+import { PLACES } from './places.js';
+import { go } from './route.js';
+import { answer, isSettled, move, replying, selected } from './store.js';
 import { ACTION_KEYS } from './text.js';
 
-/** The keys of the list of waiting items. They do nothing while a text is being written. */
+export const helpOpen = signal(false);
+export const SEARCH_ID = 'search';
+
+/** The time within which a letter belongs to the `g` before it. */
+const GO_MS = 1_500;
+let wentAt = Number.NEGATIVE_INFINITY;
+
+/** The page's keys. They do nothing while a text is being written. */
 export function onKey(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target as HTMLElement;
   if (event.key === 'Escape') {
     replying.value = undefined;
+    helpOpen.value = false;
+    if (target.id === SEARCH_ID) target.blur();
     return;
   }
-  if (target.tagName === 'TEXTAREA' || target.tagName === 'INPUT') return;
-  if (event.key === 'j' || event.key === 'k') {
-    move(event.key === 'j' ? 1 : -1);
+  if (['TEXTAREA', 'INPUT', 'SELECT'].includes(target.tagName)) return;
+  if (isGo(event) || isFrameKey(event.key)) {
     event.preventDefault();
     return;
   }
@@ -21,7 +32,24 @@ export function onKey(event: KeyboardEvent): void {
   if (!item || !action || event.repeat || !isSettled()) return;
   event.preventDefault();
   if (action === 'reply') {
-    view.value = 'needs';
+    if (document.querySelector('.needs') === null) go('needs');
     replying.value = item.id;
   } else void answer(item, action);
+}
+
+/** `g` and then the letter of a place. */
+function isGo({ key, repeat }: KeyboardEvent): boolean {
+  const isSecond = performance.now() - wentAt < GO_MS;
+  wentAt = key === 'g' && !repeat ? performance.now() : Number.NEGATIVE_INFINITY;
+  const place = isSecond ? PLACES.find((one) => one.key === key && !one.hidden) : undefined;
+  if (place) go(place.id);
+  return place !== undefined || key === 'g';
+}
+
+function isFrameKey(key: string): boolean {
+  if (key === 'j' || key === 'k') move(key === 'j' ? 1 : -1);
+  else if (key === '/') document.getElementById(SEARCH_ID)?.focus();
+  else if (key === '?') helpOpen.value = !helpOpen.value;
+  else return false;
+  return true;
 }

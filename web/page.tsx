@@ -1,10 +1,10 @@
 import { render } from 'preact';
 import { onKey } from './keys.js';
 import { Shell } from './shell.js';
-import { begin } from './store.js';
+import { start } from './store.js';
 
 const root = document.getElementById('page')!;
 root.replaceChildren();
 render(<Shell />, root);
 document.addEventListener('keydown', onKey);
-void begin();
+start();

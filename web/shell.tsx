@@ -1,30 +1,21 @@
-import {
-  closed,
-  connection,
-  isStale,
-  lastHeard,
-  narrow,
-  node,
-  notice,
-  now,
-  type View,
-  view,
-  waiting,
-} from './store.js';
+import { useEffect, useRef } from 'preact/hooks';
+import { helpOpen, SEARCH_ID } from './keys.js';
+import { PLACES } from './places.js';
+import { go, href, route } from './route.js';
+import { isStale, lineKey, messages, narrow, notice, now, sampled, waiting } from './store.js';
+import { closed, connection, lastHeard, node, readOf } from './stream.js';
 import { span, TEXT } from './text.js';
-import { Agents } from './views/agents.js';
-import { Messages } from './views/messages.js';
+import { Line } from './views/messages.js';
 import { Needs } from './views/needs.js';
 
-/** On a narrow screen the list of what waits is a view; on a wide one it is always beside the view. */
-const NARROW: readonly View[] = ['needs', 'agents', 'messages'];
-const WIDE: readonly View[] = ['agents', 'messages'];
+const LOG_LINES = 8;
 
 /** The frame: places on the left, the view, and what waits for the owner on the right. */
 export function Shell() {
   if (closed.value !== undefined) return <Closed why={closed.value} />;
-  const views = narrow.value ? NARROW : WIDE;
-  const place = views.includes(view.value) ? view.value : 'agents';
+  const shown = PLACES.filter(({ narrowOnly }) => narrow.value || !narrowOnly);
+  const { place: id, rest } = route.value;
+  const place = id === '' ? shown[0] : shown.find((one) => one.id === id);
   return (
     <div class={isStale.value ? 'page is-stale' : 'page'}>
       <a class="skip" href="#view">
@@ -32,7 +23,7 @@ export function Shell() {
       </a>
       <header>
         <h1>
-          {TEXT.product}
+          <a href={href('')}>{TEXT.product}</a>
           {node.value && (
             <span class="dim" title={node.value.node}>
               {' '}
@@ -40,42 +31,121 @@ export function Shell() {
             </span>
           )}
         </h1>
+        <Search />
         <Connection />
       </header>
-      <nav aria-label={TEXT.viewsLabel}>
-        {views.map((one) => (
-          <button
-            key={one}
-            type="button"
-            aria-current={place === one ? 'page' : undefined}
-            onClick={() => {
-              view.value = one;
-            }}
-          >
-            {TEXT.views[one]}
-            {one === 'needs' && <Count />}
-          </button>
-        ))}
+      <nav aria-label={TEXT.placesLabel}>
+        {shown
+          .filter(({ hidden }) => !hidden)
+          .map((one) => (
+            <a key={one.id} href={href(one.id)} aria-current={place === one ? 'page' : undefined}>
+              {TEXT.places[one.id]}
+              {one.id === 'needs' && <Count />}
+            </a>
+          ))}
       </nav>
-      {place !== 'needs' && (
-        <main id="view" tabIndex={-1}>
-          <h2>{TEXT.views[place]}</h2>
-          {place === 'messages' ? <Messages /> : <Agents />}
-        </main>
-      )}
-      {(!narrow.value || place === 'needs') && (
-        <aside id={place === 'needs' ? 'view' : undefined} aria-label={TEXT.needs.label}>
+      <main id="view" tabIndex={-1} class={place ? `view-${place.id}` : ''}>
+        <h2>{place ? TEXT.places[place.id] : TEXT.noPlace}</h2>
+        {place && <place.view key={place.id} rest={rest} />}
+      </main>
+      {!narrow.value && (
+        <aside aria-label={TEXT.needs.label}>
           <h2>
-            {TEXT.views.needs}
+            {TEXT.places.needs}
             <Count />
           </h2>
           <Needs />
         </aside>
       )}
+      {!narrow.value && place?.id !== 'messages' && <Log />}
+      {helpOpen.value && <Help />}
       <p class="notice" role="status">
         {notice.value}
       </p>
     </div>
+  );
+}
+
+/** Takes any id, the name of an agent, or a text of messages. */
+function Search() {
+  const field = useRef<HTMLInputElement>(null);
+  const submit = () => {
+    const text = field.current!.value.trim();
+    if (text === '') return;
+    const agents = readOf<readonly { readonly id: string }[]>('agents').peek().value ?? [];
+    if (agents.some(({ id }) => id === text)) go('agents', text);
+    else if (/^[\w:/.@-]*\d[\w:/.@-]*$/.test(text) && text.length >= 6) go('story', text);
+    else go('messages', text);
+    field.current!.blur();
+  };
+  return (
+    <form
+      class="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <input
+        ref={field}
+        id={SEARCH_ID}
+        type="search"
+        aria-label={TEXT.search.label}
+        placeholder={TEXT.search.hint}
+        maxLength={500}
+      />
+    </form>
+  );
+}
+
+/** The latest messages, one line each, below every view. */
+function Log() {
+  const lines = messages.value ?? [];
+  return (
+    <section class="log" aria-label={TEXT.log}>
+      {sampled.value && <p class="warn">{TEXT.sampled(sampled.value.shown, sampled.value.total)}</p>}
+      {lines.length === 0 && <p class="dim">{TEXT.messages.none}</p>}
+      <ol class="messages">
+        {lines.slice(0, LOG_LINES).map((line) => (
+          <Line key={lineKey(line)} line={line} />
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  const close = () => {
+    helpOpen.value = false;
+  };
+  const places = PLACES.filter(({ hidden, narrowOnly }) => !hidden && !narrowOnly);
+  return (
+    <dialog ref={dialog} onClose={close} aria-label={TEXT.help.title}>
+      <h2>{TEXT.help.title}</h2>
+      <dl class="keys">
+        {TEXT.help.rows.map(([keys, text]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+        {places.map(({ id, key }) => (
+          <div key={id}>
+            <dt>
+              <kbd>g {key}</kbd>
+            </dt>
+            <dd>{TEXT.help.go(TEXT.places[id])}</dd>
+          </div>
+        ))}
+      </dl>
+      <button type="button" onClick={close}>
+        {TEXT.help.close}
+      </button>
+    </dialog>
   );
 }
 

@@ -1,28 +1,32 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { AgentView, MessageLine, NodeView, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
-import { ApiError, openSession, post, read, readEvents, type StreamEvent } from './api.js';
+import type { MessageLine, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
+import { ApiError, post, read, type StreamEvent } from './api.js';
+import { begin, closed, connection, follow, readOf } from './stream.js';
 import { TEXT } from './text.js';
 
-/** The one store of the page. It is fed by the one stream; views only read it. */
-export type View = 'needs' | 'agents' | 'messages';
+/** The page's state besides the reads of its views: what waits, the latest messages, and notices. */
 
-export const view = signal<View>('needs');
-export const node = signal<NodeView | undefined>(undefined);
-/** Undefined until they first arrive. */
-export const waiting = signal<readonly WaitingItem[] | undefined>(undefined);
-export const agents = signal<readonly AgentView[] | undefined>(undefined);
+const waitingRead = readOf<readonly WaitingItem[]>('waiting');
+/** Items whose answer was taken, until the stream sends a list without them. */
+const answered = signal<ReadonlySet<string>>(new Set());
+/** Undefined until it first arrives. */
+export const waiting = computed(() => waitingRead.value.value?.filter(({ id }) => !answered.value.has(id)));
+export const waitingError = computed(() => waitingRead.value.error);
+effect(() => {
+  const ids = new Set(waitingRead.value.value?.map(({ id }) => id));
+  const left = [...answered.peek()].filter((id) => ids.has(id));
+  if (left.length < answered.peek().size) answered.value = new Set(left);
+});
+
 /** Newest first. */
 export const messages = signal<readonly MessageLine[] | undefined>(undefined);
-export const connection = signal<'connecting' | 'live' | 'broken'>('connecting');
-/** Why the page has no session. */
-export const closed = signal<'used' | 'ended' | undefined>(undefined);
-/** Parts that the node could not read, with the reason. */
-export const staleParts = signal<Readonly<Record<string, string>>>({});
+/** Why the messages could not be read. */
+export const messagesError = signal<string | undefined>(undefined);
 export const sampled = signal<{ readonly shown: number; readonly total: number } | undefined>(undefined);
 export const now = signal(Date.now());
-export const lastHeard = signal<number | undefined>(undefined);
 /** The outcome of the last answer, for people and screen readers. */
 export const notice = signal('');
+export const isStale = computed(() => connection.value !== 'live');
 
 const selectedId = signal<string | undefined>(undefined);
 export const selected = computed(() => {
@@ -61,80 +65,29 @@ isNarrow.addEventListener('change', () => {
   narrow.value = isNarrow.matches;
 });
 
-export const isStale = computed(() => connection.value !== 'live');
-
 const MAX_MESSAGES = 300;
 const LATEST = 200;
-const FIRST_RETRY_MS = 250;
-const MAX_RETRY_MS = 2_000;
 const SAMPLED_MS = 3_000;
+const NOTICE_MS = 8_000;
 
-let lastId: string | undefined;
-
-/** Opens the session of a link, if the address has one, and follows the stream for as long as the page is open. */
-export async function begin(): Promise<void> {
+export function start(): void {
   setInterval(() => {
     now.value = Date.now();
   }, 1_000);
-  const token = new URLSearchParams(location.hash.slice(1)).get('token');
-  if (token !== null) {
-    // The token must not stay in the address or the history.
-    history.replaceState(null, '', location.pathname);
-    try {
-      await openSession(token);
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 401) throw error;
-      closed.value = 'used';
-      return;
-    }
-  }
-  let pause = FIRST_RETRY_MS;
-  while (closed.value === undefined) {
-    try {
-      await readEvents(lastId, (event) => {
-        pause = FIRST_RETRY_MS;
-        connection.value = 'live';
-        lastHeard.value = Date.now();
-        if (event) take(event);
-      });
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
-    }
-    connection.value = lastHeard.value === undefined ? 'connecting' : 'broken';
-    await new Promise((resolve) => setTimeout(resolve, pause));
-    pause = Math.min(MAX_RETRY_MS, pause * 2);
-  }
+  follow('waiting');
+  void begin(take);
 }
 
-function take({ id, name, data }: StreamEvent): void {
+function take({ name, data }: StreamEvent): void {
   switch (name) {
-    case 'hello':
-      node.value = data as NodeView;
-      return;
-    case 'waiting':
-      waiting.value = data as readonly WaitingItem[];
-      fresh('waiting');
-      return;
-    case 'agents':
-      agents.value = data as readonly AgentView[];
-      fresh('agents');
-      return;
     case 'message':
-      lastId = id;
       messages.value = [data as MessageLine, ...(messages.value ?? [])].slice(0, MAX_MESSAGES);
       return;
     case 'reset':
-      lastId = id;
       void readMessages();
       return;
     case 'sampled':
       note(data as { shown: number; total: number });
-      return;
-    case 'stale': {
-      const { what, reason } = data as { what: string; reason: string };
-      staleParts.value = { ...staleParts.value, [what]: reason };
-      return;
-    }
   }
 }
 
@@ -144,24 +97,18 @@ function take({ id, name, data }: StreamEvent): void {
  */
 async function readMessages(): Promise<void> {
   try {
-    const { messages: latest } = await read<{ messages: readonly MessageLine[] }>(`/api/messages?limit=${LATEST}`);
+    const latest = await read<readonly MessageLine[]>(`messages?limit=${LATEST}`);
     const stored = new Set(latest.map(({ id }) => id));
     const own = (messages.value ?? []).filter(({ id }) => !stored.has(id));
     messages.value = [...own, ...latest].sort((a, b) => b.at - a.at).slice(0, MAX_MESSAGES);
-    fresh('messages');
+    messagesError.value = undefined;
   } catch (error) {
-    staleParts.value = { ...staleParts.value, messages: String((error as Error).message) };
+    messagesError.value = String((error as Error).message);
   }
 }
 
-export function keyOf({ id, to, code }: MessageLine): string {
+export function lineKey({ id, to, code }: MessageLine): string {
   return `${id} ${to} ${code}`;
-}
-
-function fresh(part: string): void {
-  if (!(part in staleParts.value)) return;
-  const { [part]: _, ...rest } = staleParts.value;
-  staleParts.value = rest;
 }
 
 let sampledEnds: ReturnType<typeof setTimeout> | undefined;
@@ -187,19 +134,40 @@ export function move(by: number): void {
   if (next) select(next.id);
 }
 
+let noticeEnds: ReturnType<typeof setTimeout> | undefined;
+
+export function tell(text: string): void {
+  notice.value = text;
+  clearTimeout(noticeEnds);
+  noticeEnds = setTimeout(() => {
+    notice.value = '';
+  }, NOTICE_MS);
+}
+
+/** Runs an action of the data API. A failure is shown as a notice, and gives undefined. */
+export async function act<T>(name: string, params: unknown): Promise<T | undefined> {
+  try {
+    return await post<T>(name, params);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
+    tell(TEXT.failed(String((error as Error).message)));
+    return undefined;
+  }
+}
+
 export async function answer(item: WaitingItem, action: WaitingAction, text?: string): Promise<void> {
   if (busy.value.has(item.id)) return;
   busy.value = new Set([...busy.value, item.id]);
   try {
-    await post(`/api/waiting/${encodeURIComponent(item.id)}`, { action, ...(text !== undefined && { text }) });
-    notice.value = TEXT.answered(action);
+    await post('waiting.answer', { id: item.id, action, ...(text !== undefined && { text }) });
+    tell(TEXT.answered(action));
     // The stream sends the new list; until then the answered item must not be answered again.
-    waiting.value = (waiting.value ?? []).filter(({ id }) => id !== item.id);
+    answered.value = new Set([...answered.value, item.id]);
     if (replying.value === item.id) replying.value = undefined;
   } catch (error) {
     const missing = error instanceof ApiError && error.status === 404;
     if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
-    notice.value = missing ? TEXT.gone : TEXT.failed(String((error as Error).message));
+    tell(missing ? TEXT.gone : TEXT.failed(String((error as Error).message)));
   } finally {
     busy.value = new Set([...busy.value].filter((id) => id !== item.id));
   }

@@ -40,7 +40,9 @@ function storyText(story: Story, now: number, withPayload: boolean): string[] {
       ? [lines[0]!, `  … ${left} earlier events are left out`, ...lines.slice(lines.length - rest.length)]
       : lines),
     ...(events.length === 0 ? ['no events are recorded'] : []),
-    ...(related.length === 0 ? [] : ['', ...related.map((one) => `see     ecliptic story ${one.id}  (${one.kind})`)]),
+    ...(related.length === 0
+      ? []
+      : ['', ...related.map((one) => `see     ecliptic story ${one.kind.replace(' ', '-')}:${one.id}`)]),
     ...(withPayload && payload
       ? ['', payload.text, ...(payload.cut ? [`… cut: ${payload.chars} characters`] : [])]
       : []),

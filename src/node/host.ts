@@ -45,6 +45,7 @@ import {
 } from './control/data-folder.js';
 import { agentFindings } from './control/findings.js';
 import { controlMethods } from './control/methods.js';
+import { PAGE_OPERATIONS } from './control/page-operations.js';
 import { ControlServer } from './control/server.js';
 import { StoreOperations } from './control/store-operations.js';
 import type { EclipticNode } from './node.js';
@@ -144,7 +145,10 @@ export class Host {
     const { grpcPort, ...http } = init.http ?? {};
     const url = () => servedBy(node).url;
     const dismiss = (session: string) => servedBy(node).dismiss(session);
-    const dashboard = new Dashboard({ runtime, url, dismiss }, { folder: dataFolder, node: node.key });
+    const dashboard = new Dashboard(
+      { runtime, url, dismiss },
+      { folder: dataFolder, node: node.key, operations: PAGE_OPERATIONS },
+    );
     const gateway = await node.serve({
       ...http,
       grpc: grpcPort === undefined ? undefined : { port: grpcPort },

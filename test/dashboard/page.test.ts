@@ -1,12 +1,14 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { stablePort } from '../ports.js';
 import { ScriptedModel } from '../scripted-model.js';
-import { ROOT } from '../source-files.js';
+import { BIN, ROOT } from '../source-files.js';
 import { browse } from './browser.js';
 
 vi.setConfig({ testTimeout: 90_000 });
@@ -53,6 +55,7 @@ describe('the page in a browser', () => {
       const item = page.locator('.item[data-kind=approval]');
       await item.waitFor();
       expect(await item.textContent()).toMatch(/mars.*fs\.write.*login\.js/s);
+      expect(await item.locator('.diff').textContent()).toBe('+export const login = 1;\n');
       const [row] = await node.json<{ id: string; actions: string[] }[]>('waiting');
       expect(row).toMatchObject({
         id: expect.stringMatching(/^approval:/),
@@ -63,7 +66,7 @@ describe('the page in a browser', () => {
       expect(JSON.stringify(await asked)).toContain('Wrote 24 characters to login.js.');
       await page.getByText('Nothing waits for you.').waitFor();
       expect(await node.json('waiting')).toEqual([]);
-      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.getByRole('link', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: 'sun → mars' }).first().waitFor();
 
       const again = node.request('sun', 'mars', { text: 'Write it again.' }).catch((error: Error) => error.message);
@@ -90,7 +93,7 @@ describe('the page in a browser', () => {
       const mail = page.locator('.item[data-kind=mail]');
       await mail.waitFor();
       expect(await mail.textContent()).toContain(MARKUP);
-      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.getByRole('link', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: MARKUP }).first().waitFor();
       await page.locator('.message', { hasText: 'refused TIER_VIOLATION' }).first().waitFor();
       await page.keyboard.press('j');
@@ -133,12 +136,42 @@ describe('the page in a browser', () => {
   );
 
   it(
+    'is opened in the browser of a desktop, by a link that other users of the machine cannot see [FC.12]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const programs = join(cluster.folder, 'programs');
+      const opened = join(cluster.folder, 'opened');
+      mkdirSync(programs);
+      writeFileSync(
+        join(programs, 'xdg-open'),
+        `#!/bin/sh\necho "$1" > '${opened}.part' && mv '${opened}.part' '${opened}'\n`,
+        {
+          mode: 0o755,
+        },
+      );
+      const { SSH_CONNECTION: _, CI: __, BROWSER: ___, ...env } = process.env;
+      const desktop = { ...env, PATH: `${programs}:${env.PATH}`, DISPLAY: ':1' };
+      const [printed] = execFileSync(BIN, ['open', '--data', node.data], { env: desktop, encoding: 'utf8' }).split(
+        '\n',
+      );
+      await until(async () => existsSync(opened), 'the browser is started');
+      const address = readFileSync(opened, 'utf8').trim();
+      expect(address).not.toContain('token');
+      expect(statSync(fileURLToPath(address)).mode & 0o077).toBe(0);
+      const { page } = await browse(cluster);
+      await page.goto(address);
+      await page.getByText('Nothing waits for you.').waitFor();
+      expect(printed).toMatch(/^http:.*#token=/);
+    }),
+  );
+
+  it(
     'marks its data stale while the node is away, and goes on when it is back [FC.8]',
     inCluster(async (cluster) => {
       const node = await nodeWithModel(cluster);
       const { page, faults } = await browse(cluster);
       await page.goto(await linkOf(node));
-      await page.getByRole('button', { name: 'Messages' }).click();
+      await page.getByRole('link', { name: 'Messages' }).click();
       await node.call('send', { as: 'sun', to: 'mars', payload: 'before', type: 'notification' });
       await page.locator('.message', { hasText: 'before' }).waitFor();
       await node.crash();
@@ -175,7 +208,7 @@ describe('the page in a browser', () => {
           await page.locator('.item[data-kind=approval]').waitFor();
           const names = width === 400 ? ['Needs you', 'Agents', 'Messages'] : ['Agents', 'Messages'];
           for (const name of names) {
-            await page.getByRole('navigation').getByRole('button', { name }).click();
+            await page.getByRole('navigation').getByRole('link', { name }).click();
             const wide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
             expect(await page.evaluate(wide), `${name} at ${width}`).toBe(0);
             if (SHOTS) await page.screenshot({ path: join(SHOTS, `${name}-${width}-${scheme}.png`.replace(' ', '-')) });

@@ -117,7 +117,7 @@ describe('ecliptic story', () => {
       await shelf.start();
       const after = await until(async () => {
         const story = await node.json<Story>('story', sent.messageId);
-        return words(story).includes('arrived') && story;
+        return words(story).includes('arrived') ? story : undefined;
       }, 'it has arrived');
       expect(words(after)).toEqual(expect.arrayContaining(['allowed', 'stored', 'arrived']));
       const there = await shelf.json<Story>('story', sent.messageId);
@@ -135,7 +135,7 @@ describe('ecliptic story', () => {
       const asking = await until(async () => {
         const [task] = await node.json<TaskRow[]>('tasks', '--kind', 'a2a');
         const story = task && (await node.json<Story>('story', task.id));
-        return story?.waits && words(story).includes('asked') && story;
+        return story?.waits && words(story).includes('asked') ? story : undefined;
       }, 'the task asks');
       expect(asking).toMatchObject({
         ...{ kind: 'task', title: 'Write the login page.', over: false },
@@ -159,7 +159,7 @@ describe('ecliptic story', () => {
         proof: { kind: 'audit' },
       });
       const thread = done.related.find(({ kind }) => kind === 'thread')!;
-      const talk = await node.json<Story>('story', thread.id);
+      const talk = await node.json<Story>('story', `thread:${thread.id}`);
       expect(talk).toMatchObject({ kind: 'thread', parties: expect.arrayContaining(['operator', 'mars']) });
       expect(talk.events.some(({ link }) => link !== undefined)).toBe(true);
     }),

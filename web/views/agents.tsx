@@ -1,13 +1,14 @@
-import type { AgentView } from '../../src/http/dashboard/facts.js';
-import { agents } from '../store.js';
-import { STATE_MARKS, TEXT } from '../text.js';
-import { Empty, StalePart } from './empty.js';
+import type { AgentRow } from '../../src/node/control/rows.js';
+import { Empty, Stale } from '../parts/empty.js';
+import { State } from '../parts/facts.js';
+import { useRead } from '../stream.js';
+import { TEXT } from '../text.js';
 
 const NONE: Readonly<Record<string, string>> = { unstaffed: TEXT.agents.noWorker, tools: TEXT.agents.tools };
 
 /** All agents, by tier: their states, their workers, and what an unstaffed one lacks. */
 export function Agents() {
-  const all = agents.value;
+  const { value: all, error } = useRead<readonly AgentRow[]>('agents');
   if (!all) return <Empty>{TEXT.agents.loading}</Empty>;
   if (all.length === 0) {
     return (
@@ -20,7 +21,7 @@ export function Agents() {
   const unstaffed = all.filter(({ state }) => state === 'unstaffed').length;
   return (
     <>
-      <StalePart part="agents" />
+      <Stale error={error} />
       <p class="dim">{TEXT.agents.count(all.length, unstaffed)}</p>
       <table class="agents">
         <thead>
@@ -42,9 +43,8 @@ export function Agents() {
   );
 }
 
-function Row({ agent }: { agent: AgentView }) {
+function Row({ agent }: { agent: AgentRow }) {
   const { id, tier, node, sandbox, state, reason, fix, workers, load, description, capabilities } = agent;
-  const [mark, tone] = STATE_MARKS[state] ?? ['○', 'dim'];
   const isUnstaffed = state === 'unstaffed';
   const none = node !== null ? '' : (NONE[state] ?? TEXT.agents.code);
   const [command] = fix?.split(', ') ?? [];
@@ -56,8 +56,8 @@ function Row({ agent }: { agent: AgentView }) {
         {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}
       </th>
       <td class="mono">L{tier}</td>
-      <td class={`nowrap ${tone}`}>
-        <span aria-hidden="true">{mark}</span> {state}
+      <td>
+        <State state={state} />
       </td>
       <td>{workers.map(({ id: worker, type }) => (worker === id ? type : `${type} ${worker}`)).join(', ') || none}</td>
       <td class="mono nowrap">{TEXT.agents.load(load.queued, load.working)}</td>

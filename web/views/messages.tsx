@@ -1,7 +1,8 @@
 import type { MessageLine } from '../../src/http/dashboard/facts.js';
-import { keyOf, messages, sampled } from '../store.js';
+import { Empty, Stale } from '../parts/empty.js';
+import { Clock, Id, shortAddress } from '../parts/facts.js';
+import { lineKey, messages, messagesError, sampled } from '../store.js';
 import { TEXT } from '../text.js';
-import { Empty, StalePart } from './empty.js';
 
 /** The live feed: one line a message, with the router's verdict. */
 export function Messages() {
@@ -9,7 +10,7 @@ export function Messages() {
   if (!lines) return <Empty>{TEXT.messages.loading}</Empty>;
   return (
     <>
-      <StalePart part="messages" />
+      <Stale error={messagesError.value} />
       {sampled.value && (
         <p class="warn" role="status">
           <span aria-hidden="true">◌</span> {TEXT.sampled(sampled.value.shown, sampled.value.total)}
@@ -22,7 +23,7 @@ export function Messages() {
       ) : (
         <ol class="messages" aria-label={TEXT.messages.label}>
           {lines.map((line) => (
-            <Line key={keyOf(line)} line={line} />
+            <Line key={lineKey(line)} line={line} />
           ))}
         </ol>
       )}
@@ -30,15 +31,13 @@ export function Messages() {
   );
 }
 
-function Line({ line }: { line: MessageLine }) {
+export function Line({ line }: { line: MessageLine }) {
   const { id, at, from, to, type, code, reason, text } = line;
   return (
-    <li class="message" title={id}>
-      <time class="dim" dateTime={new Date(at).toISOString()}>
-        {new Date(at).toLocaleTimeString([], { hour12: false })}
-      </time>
-      <span class="ends">
-        {short(from)} → {short(to)}
+    <li class="message">
+      <Clock at={at} />
+      <span class="ends" title={`${from} → ${to}`}>
+        {shortAddress(from)} → {shortAddress(to)}
       </span>
       <span class="dim">{type}</span>
       <span class={code === null ? 'good' : 'bad'}>
@@ -46,10 +45,7 @@ function Line({ line }: { line: MessageLine }) {
         {code === null ? TEXT.messages.delivered : `${TEXT.messages.refused} ${code}`}
       </span>
       <span class="text">{reason ?? text ?? TEXT.messages.noText}</span>
+      <Id id={id} />
     </li>
   );
-}
-
-function short(address: string): string {
-  return address.replace(/@([0-9a-f]{8})[0-9a-f]+$/, '@$1');
 }

@@ -1,8 +1,9 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type { WaitingAction, WaitingItem } from '../../src/http/dashboard/facts.js';
-import { answer, busy, now, replying, select, selected, waiting } from '../store.js';
+import { Empty, Stale } from '../parts/empty.js';
+import { shortAddress } from '../parts/facts.js';
+import { answer, busy, now, replying, select, selected, waiting, waitingError } from '../store.js';
 import { ACTION_KEYS, ACTIONS, KINDS, span, TEXT } from '../text.js';
-import { Empty, StalePart } from './empty.js';
 
 /** What waits for the owner: the selected item is open, and can be answered on the spot. */
 export function Needs() {
@@ -10,7 +11,7 @@ export function Needs() {
   if (!items) return <Empty>{TEXT.needs.loading}</Empty>;
   return (
     <>
-      <StalePart part="waiting" />
+      <Stale error={waitingError.value} />
       {items.length === 0 ? (
         <Empty command={TEXT.needs.noneCommand}>
           {TEXT.needs.none} {TEXT.needs.noneHow}
@@ -39,7 +40,7 @@ function Item({ item, isSelected }: { item: WaitingItem; isSelected: boolean }) 
         <span class="kind warn">
           <span aria-hidden="true">▲</span> {KINDS[kind]}
         </span>
-        <span class="from mono">{shortName(from)}</span>
+        <span class="from mono">{shortAddress(from)}</span>
         <span class="age dim" title={since === null ? undefined : new Date(since).toISOString()}>
           {since === null ? '' : span(now.value - since)}
         </span>
@@ -154,9 +155,4 @@ function Reply({ item }: { item: WaitingItem }) {
       </p>
     </form>
   );
-}
-
-/** An address with its node's key cut. */
-function shortName(address: string): string {
-  return address.replace(/@([0-9a-f]{8})[0-9a-f]+$/, '@$1');
 }

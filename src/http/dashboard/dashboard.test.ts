@@ -10,7 +10,7 @@ import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import type { Gateway } from '../gateway.js';
 import { Dashboard } from './dashboard.js';
-import type { DashboardSource, MessageLine, WaitingItem } from './facts.js';
+import type { DashboardSource, MessageLine, PageOperation, Viewer, WaitingItem } from './facts.js';
 import { PageSessions } from './page-sessions.js';
 
 const ITEM: WaitingItem = {
@@ -18,21 +18,41 @@ const ITEM: WaitingItem = {
   ...{ details: [], diff: [], actions: ['allow-once', 'deny'] },
 };
 
+const OPERATIONS: readonly PageOperation[] = [
+  { name: 'waiting', kind: 'read', summary: 'What waits', shared: false, params: {} },
+  {
+    name: 'agents',
+    kind: 'read',
+    summary: 'Agents',
+    shared: true,
+    params: { properties: { tier: { type: 'number' } } },
+  },
+  {
+    ...{ name: 'messages', kind: 'read', summary: 'Messages', shared: false },
+    params: { properties: { limit: { type: 'integer' }, text: { type: 'string' } }, required: ['limit'] },
+  },
+  { name: 'waiting.answer', kind: 'action', summary: 'Answers', shared: false, params: { required: ['id'] } },
+];
+
 /** Stands in for the operations of the node. */
 class Source implements DashboardSource {
   items: readonly WaitingItem[] = [ITEM];
+  failure: EclipticError | undefined;
   readonly answers: unknown[] = [];
+  readonly viewers: (Viewer | undefined)[] = [];
   tell: (message: MessageLine) => void = () => {};
 
   node = () => ({ node: 'key', name: 'laptop', version: '1' });
-  waiting = async () => this.items;
-  agents = async () => [];
-  messages = async (limit: number) => [line(`limit ${limit}`)];
 
-  async answer(id: string, action: string, text: string | undefined) {
-    if (id !== ITEM.id) throw new EclipticError('APPROVAL_NOT_FOUND', 'it does not wait');
-    this.answers.push([id, action, text]);
-    return { id, action: 'deny' as const };
+  async run(name: string, params: Readonly<Record<string, unknown>>, _signal: AbortSignal, viewer?: Viewer) {
+    this.viewers.push(viewer);
+    if (this.failure) throw this.failure;
+    if (name === 'waiting') return this.items;
+    if (name === 'messages') return [params];
+    if (name === 'agents') return viewer ? [] : [params];
+    if (params.id !== ITEM.id) throw new EclipticError('APPROVAL_NOT_FOUND', 'it does not wait');
+    this.answers.push(params);
+    return undefined;
   }
 
   follow(each: (message: () => MessageLine) => void, signal: AbortSignal) {
@@ -43,11 +63,12 @@ class Source implements DashboardSource {
   }
 }
 
-function line(id: string): MessageLine {
-  return { id, at: 1, from: 'sun', to: 'mars', type: 'request', thread: null, code: null, reason: null, text: 'hi' };
+function line(id: string, from = 'sun', code: string | null = null): MessageLine {
+  return { id, seq: null, at: 1, from, to: 'mars', type: 'request', thread: null, code, reason: null, text: 'hi' };
 }
 
-const READS = ['/api/waiting', '/api/agents', '/api/messages', '/api/events'];
+const READS = ['/api/waiting', '/api/messages?limit=1', '/api/events?read=waiting'];
+const ANSWER = { id: ITEM.id, action: 'deny' };
 
 let folder: string;
 let gateway: Gateway;
@@ -73,7 +94,7 @@ async function start(): Promise<void> {
     url: () => gateway.url,
     dismiss: (id: string) => gateway.dismiss(id),
   };
-  dashboard = new Dashboard(components, { folder, node: 'abcdef' });
+  dashboard = new Dashboard(components, { folder, node: 'abcdef', operations: OPERATIONS });
   gateway = await node.serve({ port: 0, routes: dashboard.routes });
   dashboard.begin(source);
   stop = async () => {
@@ -153,10 +174,10 @@ describe('a link to the page', () => {
 describe('a page session', () => {
   it('reads and answers as the owner, and survives a restart of the node [FC.1]', async () => {
     const page = await session();
-    expect((await call('/api/waiting', page)).json).toEqual({ items: [ITEM] });
+    expect((await call('/api/waiting', page)).json).toEqual([ITEM]);
     const own = { ...page, origin: gateway.url, 'sec-fetch-site': 'same-origin' };
-    const answered = await call('/api/waiting/approval%3A1', own, { action: 'deny' });
-    expect([answered.status, source.answers]).toEqual([200, [['approval:1', 'deny', undefined]]]);
+    const answered = await call('/api/waiting.answer', own, ANSWER);
+    expect([answered.status, source.answers]).toEqual([200, [ANSWER]]);
     const kept = readFileSync(join(folder, 'page-sessions.json'), 'utf8');
     expect(kept).not.toContain(page['x-ecliptic-page']);
     expect(kept).not.toContain(page.cookie.split('=')[1]);
@@ -178,7 +199,7 @@ describe('a page session', () => {
     for (const path of READS) {
       expect((await call(path, page)).status).toBe(status);
     }
-    expect((await call('/api/waiting/approval%3A1', page, { action: 'deny' })).status).toBe(status);
+    expect((await call('/api/waiting.answer', page, ANSWER)).status).toBe(status);
     expect(source.answers).toEqual([]);
   });
 
@@ -195,16 +216,23 @@ describe('a page session', () => {
 });
 
 describe('the data API', () => {
-  it('serves the owner’s token, and refuses all other callers [FC.3]', async () => {
+  it('serves the owner’s token, and others what is shared with their sandbox [FC.3]', async () => {
     const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
-    expect((await call('/api/waiting', bearer(gateway.tokens.owners))).json).toEqual({ items: [ITEM] });
-    const others = [gateway.tokens.create('alice').token, gateway.tokens.create('boxed', 'lab').token];
-    for (const token of others) {
+    expect((await call('/api/waiting', bearer(gateway.tokens.owners))).json).toEqual([ITEM]);
+    for (const [name, sandbox] of [['alice'], ['boxed', 'lab']] as const) {
+      const { token } = gateway.tokens.create(name, sandbox);
       for (const path of READS) {
         const refused = await call(path, bearer(token));
         expect([refused.status, refused.json.error?.code]).toEqual([403, 'SCOPE_REQUIRED']);
       }
-      expect((await call('/api/waiting/approval%3A1', bearer(token), { action: 'deny' })).status).toBe(403);
+      expect((await call('/api/waiting.answer', bearer(token), ANSWER)).status).toBe(403);
+      expect((await call('/api/agents', bearer(token))).json).toEqual([]);
+      expect(source.viewers.at(-1)).toMatchObject({ address: name, sandboxId: sandbox });
+      const stream = await reader(bearer(token), '?read=agents');
+      expect((await stream.until('read')).data).toEqual({ key: 'agents', value: [] });
+      source.tell(line('secret'));
+      expect(stream.names).not.toContain('message');
+      stream.leave();
     }
     expect((await call('/api/waiting')).status).toBe(401);
     expect(source.answers).toEqual([]);
@@ -214,21 +242,41 @@ describe('the data API', () => {
     const page = await session();
     const status = async (path: string, body?: unknown) => (await call(path, page, body)).status;
     expect(await status('/api/waiting', {})).toBe(404);
-    expect(await status('/api/waiting/gone', { action: 'deny' })).toBe(404);
-    expect(await status('/api/waiting/%E0%A4%A', { action: 'deny' })).toBe(400);
-    expect(await status('/api/waiting/approval%3A1', { verdict: 'deny' })).toBe(400);
-    expect(await status('/api/waiting/approval%3A1', { action: 'reply', text: 'x'.repeat(70_000) })).toBe(413);
-    expect(await status('/api/messages?limit=-1')).toBe(400);
-    expect((await call('/api/messages?limit=100000', page)).json).toEqual({ messages: [line('limit 500')] });
+    expect(await status('/api/waiting.answer')).toBe(404);
+    expect(await status('/api/waiting.answer', { id: 'gone' })).toBe(404);
+    expect(await status('/api/waiting.answer', [])).toBe(400);
+    expect(await status('/api/waiting.answer', { id: 'x'.repeat(1_100_000) })).toBe(413);
+    expect(await status('/api/messages?page=2')).toBe(400);
+    expect(await status('/api/nothing')).toBe(401);
+    expect((await call('/api/messages?limit=7&text=1', page)).json).toEqual([{ limit: 7, text: '1' }]);
+    for (const key of ['nothing', 'waiting.answer', `messages?text=${'x'.repeat(1_100)}`, 'messages?page=1']) {
+      expect(await status(`/api/events?read=${encodeURIComponent(key)}`)).toBe(400);
+    }
+    const many = Array.from({ length: 17 }, (_, at) => `read=messages%3Flimit%3D${at}`).join('&');
+    expect(await status(`/api/events?${many}`)).toBe(400);
+  });
+
+  it('describes each of its operations [FC.3]', async () => {
+    const described = (await call('/api/openapi.json', await session())).json as unknown as {
+      openapi: string;
+      paths: Record<string, { get?: { parameters: unknown[] }; post?: object }>;
+    };
+    expect(described.openapi).toBe('3.1.0');
+    expect(Object.keys(described.paths)).toEqual([...OPERATIONS.map(({ name }) => `/api/${name}`), '/api/events']);
+    expect(described.paths['/api/messages']?.get?.parameters).toEqual([
+      { name: 'limit', in: 'query', required: true, schema: { type: 'integer' } },
+      { name: 'text', in: 'query', required: false, schema: { type: 'string' } },
+    ]);
+    expect(described.paths['/api/waiting.answer']?.post).toBeDefined();
   });
 });
 
 describe('the event stream', () => {
   it('begins with what is known, and goes on after the last id that a reader has [FC.4]', async () => {
     const page = await session();
-    const first = await reader(page);
+    const first = await reader(page, '?read=waiting');
     const reset = await first.until('reset');
-    expect((await first.until('waiting')).data).toEqual([ITEM]);
+    expect((await first.until('read')).data).toEqual({ key: 'waiting', value: [ITEM] });
     source.tell(line('a'));
     source.tell(line('b'));
     const a = await first.until('message');
@@ -246,14 +294,39 @@ describe('the event stream', () => {
     }
   });
 
-  it('sends what waits when it changes, and says when it cannot be read [FC.4]', async () => {
-    const stream = await reader(await session());
-    await stream.until('waiting');
+  it('sends a followed read when it changes, and says when it cannot be read [FC.4]', async () => {
+    const page = await session();
+    const stream = await reader(page, '?read=waiting&read=agents%3Ftier%3D2');
+    const firsts = [(await stream.until('read')).data, (await stream.until('read')).data];
+    expect(firsts).toContainEqual({ key: 'waiting', value: [ITEM] });
+    expect(firsts).toContainEqual({ key: 'agents?tier=2', value: [{ tier: 2 }] });
     source.items = [];
-    expect((await stream.until('waiting')).data).toEqual([]);
-    source.waiting = () => Promise.reject(new EclipticError('STORE_FAILED', 'the disk is full'));
-    expect((await stream.until('stale')).data).toEqual({ what: 'waiting', reason: expect.stringContaining('disk') });
+    expect((await stream.until('read')).data).toEqual({ key: 'waiting', value: [] });
+    source.failure = new EclipticError('STORE_FAILED', 'the disk is full');
+    await call('/api/waiting.answer', page, ANSWER);
+    const error = { code: 'STORE_FAILED', message: 'the disk is full' };
+    expect((await stream.until('read')).data).toMatchObject({ error });
+    source.failure = undefined;
+    await stream.until('read');
+    await call('/api/waiting.answer', page, ANSWER);
+    const after = [(await stream.until('read')).data, (await stream.until('read')).data];
+    expect(after).toContainEqual({ key: 'waiting', value: [] });
     stream.leave();
+  });
+
+  it('filters messages for a reader [FC.4]', async () => {
+    const page = await session();
+    const [venus, refused] = [await reader(page, '?agent=venus'), await reader(page, '?refused=true')];
+    await venus.until('reset');
+    await refused.until('reset');
+    for (const one of [line('a'), line('b', 'venus'), line('c', 'sun', 'TIER_VIOLATION')]) source.tell(one);
+    expect((await venus.until('message')).data).toMatchObject({ id: 'b' });
+    expect((await refused.until('message')).data).toMatchObject({ id: 'c' });
+    expect([venus.names, refused.names].map((names) => names.filter((name) => name === 'message').length)).toEqual([
+      1, 1,
+    ]);
+    venus.leave();
+    refused.leave();
   });
 
   it('shows some of very many messages, and says how many [FC.4]', async () => {
@@ -283,8 +356,8 @@ interface ServerSent {
 }
 
 /** Reads the stream event by event. */
-async function reader(headers: Record<string, string>) {
-  const message = await send('/api/events', headers);
+async function reader(headers: Record<string, string>, query = '') {
+  const message = await send(`/api/events${query}`, headers);
   expect(message.statusCode).toBe(200);
   message.on('error', () => {});
   message.setEncoding('utf8');

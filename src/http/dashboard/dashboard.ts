@@ -5,7 +5,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Route } from '../server/http-server.js';
 import { frontPage } from '../server/routes.js';
 import { DataApi } from './data-api.js';
-import type { DashboardSource } from './facts.js';
+import type { DashboardSource, PageOperation } from './facts.js';
 import { pageRoutes } from './page-files.js';
 import { PageSessions } from './page-sessions.js';
 
@@ -21,6 +21,8 @@ export interface DashboardInit {
   folder: string;
   /** The node's key. Nodes on one host share the browser's cookies, so each has a cookie of its own name. */
   node: string;
+  /** The operations of the data API. */
+  operations: readonly PageOperation[];
 }
 
 /** A link that opens the page once. */
@@ -37,12 +39,13 @@ export class Dashboard {
   readonly #source = new Deferred<DashboardSource>();
   readonly #api: DataApi;
 
-  constructor(components: DashboardComponents, { folder, node }: DashboardInit) {
+  constructor(components: DashboardComponents, { folder, node, operations }: DashboardInit) {
     this.#components = components;
     const { runtime, url } = components;
     this.#sessions = new PageSessions({ runtime, folder });
     const source = this.#source.promise;
-    this.#api = new DataApi({ runtime, sessions: this.#sessions, source }, { cookie: `ecliptic-${node.slice(0, 12)}` });
+    const cookie = `ecliptic-${node.slice(0, 12)}`;
+    this.#api = new DataApi({ runtime, sessions: this.#sessions, source }, { cookie, operations });
     this.routes = [...this.#api.routes, ...pageRoutes(PAGE_FOLDER, frontPage(url))];
   }
 

@@ -4,8 +4,9 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { type AuthenticatedCaller, OPERATOR } from '../auth/caller-auth.js';
 import { type Exchange, type Route, readBody, requireJsonBody, sendJson } from '../server/http-server.js';
-import { EventFeed } from './event-feed.js';
-import type { DashboardSource } from './facts.js';
+import { EventFeed, type FeedRead } from './event-feed.js';
+import type { DashboardSource, PageOperation, Viewer } from './facts.js';
+import { openApi } from './open-api.js';
 import { cookieOf, KEY_HEADER, type PageSessions, requireOwnOrigin, SESSION_MS } from './page-sessions.js';
 
 export interface DataApiComponents {
@@ -15,35 +16,45 @@ export interface DataApiComponents {
   source: Promise<DashboardSource>;
 }
 
-const MAX_BODY = 65_536;
-const DEFAULT_MESSAGES = 100;
-const MAX_MESSAGES = 500;
+export interface DataApiInit {
+  /** The name of the session's cookie. */
+  cookie: string;
+  operations: readonly PageOperation[];
+}
+
+const MAX_BODY = 1_048_576;
+const MAX_READS = 16;
+const MAX_KEY_CHARS = 1_024;
 
 const LinkSchema = z.strictObject({ token: z.string().min(1).max(256) });
-const AnswerSchema = z.strictObject({
-  action: z.string().min(1).max(64),
-  text: z.string().min(1).max(32_768).optional(),
-});
+const ParamsSchema = z.record(z.string(), z.unknown());
 
-/** `/api/`: the reads and answers of the owner's page. Only the owner is served, by page session or bearer token. */
+/**
+ * `/api/`: operations of the control API over HTTP, and the stream of events. The owner comes by page session or bearer
+ * token; other tokens may use the shared reads only.
+ */
 export class DataApi {
   readonly #components: DataApiComponents;
-  readonly #cookie: string;
+  readonly #init: DataApiInit;
+  readonly #operations: ReadonlyMap<string, PageOperation>;
   #feed: EventFeed | undefined;
   #closed = false;
 
-  constructor(components: DataApiComponents, init: { cookie: string }) {
+  constructor(components: DataApiComponents, init: DataApiInit) {
     this.#components = components;
-    this.#cookie = init.cookie;
+    this.#init = init;
+    this.#operations = new Map(init.operations.map((operation) => [operation.name, operation]));
   }
 
   get routes(): readonly Route[] {
-    const session: Route = { path: '/api/session', exact: true, public: true, serve: (one) => this.#openSession(one) };
     const admit = (request: IncomingMessage) => this.#admit(request);
-    const serve = (exchange: Exchange) => this.#serve(exchange);
-    // Exact, because cards of agents are below `/api/agents`.
-    const reads = ['/api/agents', '/api/messages', '/api/events'].map((path) => ({ path, exact: true, admit, serve }));
-    return [session, { path: '/api/waiting', admit, serve }, ...reads];
+    const at = (path: string, serve: Route['serve']): Route => ({ path: `/api/${path}`, exact: true, admit, serve });
+    return [
+      { path: '/api/session', exact: true, public: true, serve: (exchange) => this.#openSession(exchange) },
+      at('openapi.json', ({ response }) => sendJson(response, 200, openApi(this.#init.operations))),
+      at('events', (exchange) => this.#follow(exchange)),
+      ...this.#init.operations.map((one) => at(one.name, (exchange) => this.#run(one, exchange))),
+    ];
   }
 
   close(): void {
@@ -53,7 +64,7 @@ export class DataApi {
 
   /** The owner by a page session; undefined for a request without one. */
   #admit({ headers, method }: IncomingMessage): AuthenticatedCaller | undefined {
-    const cookie = cookieOf(headers, this.#cookie);
+    const cookie = cookieOf(headers, this.#init.cookie);
     if (headers.authorization !== undefined || cookie === undefined) return undefined;
     requireOwnOrigin(headers);
     const key = headers[KEY_HEADER];
@@ -72,46 +83,69 @@ export class DataApi {
     const { cookie, key } = this.#components.sessions.open(token);
     // Not `Secure`: a node serves loopback without TLS.
     const attributes = `Path=/api; HttpOnly; SameSite=Strict; Max-Age=${SESSION_MS / 1_000}`;
-    response.always['Set-Cookie'] = `${this.#cookie}=${cookie}; ${attributes}`;
+    response.always['Set-Cookie'] = `${this.#init.cookie}=${cookie}; ${attributes}`;
     response.always['Cache-Control'] = 'no-store';
     sendJson(response, 200, { key });
   }
 
-  async #serve(exchange: Exchange): Promise<void> {
-    const { request, response, path, principal } = exchange;
-    if (principal !== OPERATOR) {
-      throw new EclipticError('SCOPE_REQUIRED', 'only the owner of the node is served here', { scope: 'owner' });
-    }
-    response.always['Cache-Control'] = 'no-store';
+  async #run(operation: PageOperation, exchange: Exchange): Promise<void> {
+    const { request, response, query } = exchange;
+    const viewer = viewerOf(exchange);
+    requireShared(operation, viewer);
+    requireMethod(request, operation.kind === 'read' ? 'GET' : 'POST');
+    const params = operation.kind === 'read' ? paramsOf(operation, query) : await readJson(request, ParamsSchema);
     const source = await this.#components.source;
-    if (path.startsWith('/api/waiting/')) return this.#answer(exchange, source);
-    requireMethod(request, 'GET');
-    switch (path) {
-      case '/api/waiting':
-        return sendJson(response, 200, { items: await source.waiting() });
-      case '/api/agents':
-        return sendJson(response, 200, { agents: await source.agents() });
-      case '/api/messages':
-        return sendJson(response, 200, { messages: await source.messages(limitOf(exchange)) });
-      case '/api/events': {
-        if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
-        this.#feed ??= new EventFeed(this.#components.runtime, source);
-        const last = request.headers['last-event-id'];
-        return this.#feed.open(response, typeof last === 'string' ? last : undefined);
-      }
-      default:
-        throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
-    }
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    const result = await source.run(operation.name, params, gone.signal, viewer);
+    response.always['Cache-Control'] = 'no-store';
+    sendJson(response, 200, result ?? null);
+    if (operation.kind === 'action') await this.#feed?.refresh();
   }
 
-  async #answer({ request, response, path }: Exchange, source: DashboardSource): Promise<void> {
-    requireMethod(request, 'POST');
-    const id = decoded(path.slice('/api/waiting/'.length));
-    const { action, text } = await readJson(request, AnswerSchema);
-    const answered = await source.answer(id, action, text);
-    sendJson(response, 200, answered);
-    await this.#feed?.refresh();
+  async #follow(exchange: Exchange): Promise<void> {
+    const { request, response, query } = exchange;
+    requireMethod(request, 'GET');
+    const viewer = viewerOf(exchange);
+    const keys = [...new Set(query.getAll('read'))];
+    if (keys.length > MAX_READS) {
+      throw new EclipticError('INVALID_PARAMS', `one stream follows at most ${MAX_READS} reads`);
+    }
+    const reads = keys.map((key) => this.#read(key, viewer));
+    const source = await this.#components.source;
+    if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
+    this.#feed ??= new EventFeed(this.#components.runtime, source);
+    const last = request.headers['last-event-id'];
+    await this.#feed.open(response, {
+      lastEventId: typeof last === 'string' ? last : undefined,
+      reads,
+      // Messages are the owner's to see.
+      messages: viewer ? undefined : { agent: query.get('agent'), refused: query.get('refused') === 'true' },
+    });
   }
+
+  /** A read to follow: the name of an operation with its query. */
+  #read(key: string, viewer: Viewer | undefined): FeedRead {
+    const mark = key.indexOf('?');
+    const name = mark < 0 ? key : key.slice(0, mark);
+    const operation = this.#operations.get(name);
+    if (operation?.kind !== 'read' || key.length > MAX_KEY_CHARS) {
+      throw new EclipticError('INVALID_PARAMS', `"${key.slice(0, 100)}" cannot be followed: there is no such read`);
+    }
+    requireShared(operation, viewer);
+    const params = paramsOf(operation, new URLSearchParams(mark < 0 ? '' : key.slice(mark + 1)));
+    return { key, name, params, viewer };
+  }
+}
+
+/** Undefined for the owner. */
+function viewerOf({ principal }: Exchange): Viewer | undefined {
+  return principal === OPERATOR ? undefined : principal;
+}
+
+function requireShared({ name, shared }: PageOperation, viewer: Viewer | undefined): void {
+  if (shared || !viewer) return;
+  throw new EclipticError('SCOPE_REQUIRED', `only the owner of the node may use "${name}"`, { scope: 'owner' });
 }
 
 function requireMethod({ method }: IncomingMessage, wanted: 'GET' | 'POST'): void {
@@ -119,20 +153,19 @@ function requireMethod({ method }: IncomingMessage, wanted: 'GET' | 'POST'): voi
   throw new EclipticError('METHOD_NOT_FOUND', `${method} is not served here; use ${wanted}`);
 }
 
-function limitOf({ query }: Exchange): number {
-  const given = query.get('limit');
-  if (given === null) return DEFAULT_MESSAGES;
-  const limit = Number(given);
-  if (/^\d{1,6}$/.test(given) && limit > 0) return Math.min(limit, MAX_MESSAGES);
-  throw new EclipticError('INVALID_PARAMS', '"limit" must be a whole number above 0');
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch (error) {
-    throw new EclipticError('INVALID_PARAMS', 'the id in the path is not encoded correctly', {}, error);
+/** The parameters of a query; numbers and booleans as the operation's schema says. */
+function paramsOf({ params }: PageOperation, query: URLSearchParams): Record<string, unknown> {
+  const given: Record<string, unknown> = {};
+  for (const [name, text] of query) {
+    const type = params.properties?.[name]?.type;
+    if (!params.properties || !Object.hasOwn(params.properties, name)) {
+      throw new EclipticError('INVALID_PARAMS', `there is no parameter "${name.slice(0, 100)}"`);
+    }
+    if (type === 'number' || type === 'integer') given[name] = text.trim() === '' ? text : Number(text);
+    else if (type === 'boolean' && (text === 'true' || text === 'false')) given[name] = text === 'true';
+    else given[name] = text;
   }
+  return given;
 }
 
 async function readJson<T>(request: IncomingMessage, schema: z.ZodType<T>): Promise<T> {

@@ -28,7 +28,18 @@ class Reader extends EventEmitter {
 }
 
 const LINE: MessageLine = {
-  ...{ id: 'm', at: 1, from: 'sun', to: 'mars', type: 'request', thread: null, code: null, reason: null, text: null },
+  ...{
+    id: 'm',
+    seq: null,
+    at: 1,
+    from: 'sun',
+    to: 'mars',
+    type: 'request',
+    thread: null,
+    code: null,
+    reason: null,
+    text: null,
+  },
 };
 
 function start() {
@@ -38,28 +49,29 @@ function start() {
   let tell = () => {};
   const source: DashboardSource = {
     node: () => ({ node: 'k', name: 'n', version: '1' }),
-    waiting: async () => {
+    run: async () => {
       reads++;
       return [];
     },
-    agents: async () => [],
-    messages: async () => [],
-    answer: async (id) => ({ id, action: 'deny' }),
     follow(each, signal) {
       following.push(signal);
       tell = () => each(() => LINE);
     },
   };
   const feed = new EventFeed(runtime, source);
-  return { runtime, feed, following, tell: () => tell(), reads: () => reads };
+  const open = (reader: Reader, lastEventId?: string) => {
+    const read = { key: 'waiting', name: 'waiting', params: {}, viewer: undefined };
+    return feed.open(reader.response, { lastEventId, reads: [read], messages: {} });
+  };
+  return { runtime, feed, open, following, tell: () => tell(), reads: () => reads };
 }
 
 describe('a feed for pages', () => {
   it('passes over a reader that is slow, tells it so, and disconnects one that has stopped [FC.4]', async () => {
-    const { runtime, feed, tell } = start();
+    const { runtime, open, tell } = start();
     const [quick, slow] = [new Reader(), new Reader()];
-    await feed.open(quick.response, undefined);
-    await feed.open(slow.response, undefined);
+    await open(quick);
+    await open(slow);
     slow.writableLength = 2 * 1_048_576;
     for (let count = 0; count < 10; count++) tell();
     await runtime.advance(1_000);
@@ -73,9 +85,9 @@ describe('a feed for pages', () => {
   });
 
   it('reads nothing while no page is open, and begins numbers again after a while [FC.4]', async () => {
-    const { runtime, feed, following, reads, tell } = start();
+    const { runtime, feed, open, following, reads, tell } = start();
     const first = new Reader();
-    await feed.open(first.response, undefined);
+    await open(first);
     tell();
     const [, id] = /id: (\w+-1)\n/.exec(first.text)!;
     first.emit('close');
@@ -83,13 +95,13 @@ describe('a feed for pages', () => {
     await runtime.advance(20_000);
     expect([reads(), following[0]!.aborted]).toEqual([before, false]);
     const second = new Reader();
-    await feed.open(second.response, id);
+    await open(second, id);
     expect(second.text).not.toContain('event: reset');
     second.emit('close');
     await runtime.advance(40_000);
     expect(following[0]!.aborted).toBe(true);
     const third = new Reader();
-    await feed.open(third.response, id);
+    await open(third, id);
     expect(third.text).toContain('event: reset');
     feed.close();
   });

@@ -1,17 +1,56 @@
 import type { ServerResponse } from 'node:http';
-import { describeError, EclipticError } from '../../runtime/errors.js';
+import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import type { DashboardSource, MessageLine } from './facts.js';
+import type { DashboardSource, MessageLine, Viewer } from './facts.js';
 
 /** A named server-sent event. `data` is JSON, so it has no line breaks. */
 function encode(event: string, data: unknown, id?: string): string {
   return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
+/** A read that is sent whenever its result changes. */
+export interface FeedRead {
+  /** The name with its query, by which the reader knows it. */
+  readonly key: string;
+  readonly name: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  /** Undefined for the owner. */
+  readonly viewer: Viewer | undefined;
+}
+
+export interface FeedInit {
+  readonly lastEventId?: string | undefined;
+  readonly reads?: readonly FeedRead[];
+  /** Which messages the reader gets; undefined for none. */
+  readonly messages: MessageFilter | undefined;
+}
+
+interface MessageFilter {
+  readonly agent?: string | null;
+  readonly refused?: boolean;
+}
+
 interface Reader {
   readonly response: ServerResponse;
+  readonly reads: readonly Followed[];
+  readonly filter: MessageFilter | undefined;
   /** Messages that it was too slow for, in this interval. */
   missed: number;
+}
+
+/** A read that readers share. */
+interface Followed {
+  readonly read: FeedRead;
+  /** The event with its last result; undefined before the first, and after a failure. */
+  text: string | undefined;
+  running: Promise<void> | undefined;
+  readers: number;
+}
+
+interface Kept {
+  readonly number: number;
+  readonly line: MessageLine;
+  readonly text: string;
 }
 
 const MAX_READERS = 32;
@@ -25,17 +64,18 @@ const BACKLOG_BYTES = 1_048_576;
 const MAX_BACKLOG_BYTES = 8 * 1_048_576;
 /** Intervals without readers for which the ring is still filled, so that a page that reloads can resume. */
 const IDLE_TICKS = 30;
+const NEVER = new AbortController().signal;
 
 /**
- * The stream of events for pages: snapshots of what waits and of the agents whenever they change, and messages as they are
- * routed. Messages are numbered, and a reader resumes from a ring. Above a rate only some are shown, and readers are told.
+ * The stream of events for pages: followed reads whenever their results change, and messages as they are routed. Messages
+ * are numbered, and a reader resumes from a ring. Above a rate only some are shown, and readers are told.
  */
 export class EventFeed {
   readonly #runtime: Runtime;
   readonly #source: DashboardSource;
   readonly #readers = new Set<Reader>();
-  readonly #snapshots = new Map<'waiting' | 'agents', string>();
-  #ring: { readonly number: number; readonly text: string }[] = [];
+  readonly #followed = new Map<string, Followed>();
+  #ring: Kept[] = [];
   /** Changes whenever numbers would not be continuous. */
   #epoch = '';
   #last = 0;
@@ -43,47 +83,62 @@ export class EventFeed {
   #idle = 0;
   #timer: Timer | undefined;
   #following: AbortController | undefined;
-  #reading: Promise<void> | undefined;
 
   constructor(runtime: Runtime, source: DashboardSource) {
     this.#runtime = runtime;
     this.#source = source;
   }
 
-  async open(response: ServerResponse, lastEventId: string | undefined): Promise<void> {
+  async open(response: ServerResponse, { lastEventId, reads = [], messages }: FeedInit): Promise<void> {
     if (this.#readers.size >= MAX_READERS) {
       throw new EclipticError('QUEUE_FULL', `${MAX_READERS} pages are open already; close one`);
     }
     this.#begin();
-    const reader: Reader = { response, missed: 0 };
+    const reader: Reader = { response, reads: reads.map((read) => this.#join(read)), filter: messages, missed: 0 };
     // Before anything is awaited, so that the limit holds.
     this.#readers.add(reader);
-    response.on('close', () => this.#readers.delete(reader));
+    response.on('close', () => this.#leave(reader));
     response.writeHead(200, {
       'Content-Type': 'text/event-stream',
       'Cache-Control': 'no-store, no-transform',
       'X-Accel-Buffering': 'no',
     });
     response.write(encode('hello', this.#source.node()));
-    for (const [name, text] of this.#snapshots) response.write(encoded(name, text));
+    for (const { text } of reader.reads) if (text !== undefined) response.write(text);
     const missed = this.#since(lastEventId);
-    if (missed) for (const { text } of missed) response.write(text);
-    else response.write(encode('reset', {}, `${this.#epoch}-${this.#last}`));
-    await this.refresh();
+    if (missed) for (const { text, line } of missed) if (wants(reader, line)) response.write(text);
+    if (!missed && messages) response.write(encode('reset', {}, `${this.#epoch}-${this.#last}`));
+    await Promise.all(reader.reads.map((one) => this.#evaluate(one)));
   }
 
-  /** Reads what waits and the agents, and sends them if they changed. Calls at the same time share one read. */
-  refresh(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
+  /** Evaluates all followed reads, and sends those that changed. */
+  async refresh(): Promise<void> {
+    await Promise.all([...this.#followed.values()].map((one) => this.#evaluate(one)));
   }
 
   close(): void {
     this.#end();
     for (const { response } of this.#readers) response.end();
     this.#readers.clear();
+    this.#followed.clear();
+  }
+
+  #join(read: FeedRead): Followed {
+    const { key, viewer } = read;
+    const id = JSON.stringify([key, viewer?.address, viewer?.sandboxId]);
+    let followed = this.#followed.get(id);
+    if (!followed) {
+      followed = { read, text: undefined, running: undefined, readers: 0 };
+      this.#followed.set(id, followed);
+    }
+    followed.readers++;
+    return followed;
+  }
+
+  #leave(reader: Reader): void {
+    if (!this.#readers.delete(reader)) return;
+    for (const followed of reader.reads) followed.readers--;
+    for (const [id, { readers }] of this.#followed) if (readers === 0) this.#followed.delete(id);
   }
 
   #begin(): void {
@@ -101,12 +156,11 @@ export class EventFeed {
     this.#timer?.cancel();
     this.#following?.abort();
     this.#following = undefined;
-    this.#snapshots.clear();
     this.#ring = [];
   }
 
   #schedule(): void {
-    this.#timer = this.#runtime.setTimer(() => void this.#tick(), TICK_MS);
+    this.#timer = this.#runtime.setTimer(() => this.#tick(), TICK_MS);
   }
 
   /** A message is a function, so that one that is not shown is not described. */
@@ -114,56 +168,67 @@ export class EventFeed {
     this.#seen++;
     if (this.#seen > MAX_PER_TICK) return;
     const number = ++this.#last;
-    const text = encode('message', message(), `${this.#epoch}-${number}`);
-    this.#ring.push({ number, text });
+    const line = message();
+    const text = encode('message', line, `${this.#epoch}-${number}`);
+    this.#ring.push({ number, line, text });
     if (this.#ring.length > RING) this.#ring.shift();
     for (const reader of this.#readers) {
+      if (!wants(reader, line)) continue;
       if (reader.response.writableLength > BACKLOG_BYTES) reader.missed++;
       else reader.response.write(text);
     }
   }
 
-  async #tick(): Promise<void> {
+  #tick(): void {
     this.#idle = this.#readers.size === 0 ? this.#idle + 1 : 0;
-    if (this.#idle > IDLE_TICKS) return this.#end();
+    if (this.#idle > IDLE_TICKS) {
+      this.#end();
+      return;
+    }
     const seen = this.#seen;
     this.#seen = 0;
     for (const reader of this.#readers) {
-      const { response, missed } = reader;
+      const { response, missed, filter } = reader;
       const shown = Math.min(seen, MAX_PER_TICK) - missed;
       reader.missed = 0;
       // A comment keeps a quiet connection open, and tells the page that it is alive.
-      response.write(shown < seen ? encode('sampled', { shown, total: seen }) : ': \n\n');
+      response.write(filter && shown < seen ? encode('sampled', { shown, total: seen }) : ': \n\n');
       if (response.writableLength > MAX_BACKLOG_BYTES) response.destroy();
     }
-    if (this.#readers.size > 0) await this.refresh();
-    if (this.#following) this.#schedule();
+    // A read that takes longer than the interval must not hold up the others.
+    void this.refresh();
+    this.#schedule();
   }
 
-  async #read(): Promise<void> {
-    await this.#compare('waiting', () => this.#source.waiting());
-    await this.#compare('agents', () => this.#source.agents());
+  /** Readers that ask at the same time share one evaluation. */
+  #evaluate(followed: Followed): Promise<void> {
+    followed.running ??= this.#read(followed).finally(() => {
+      followed.running = undefined;
+    });
+    return followed.running;
   }
 
-  async #compare(name: 'waiting' | 'agents', read: () => Promise<unknown>): Promise<void> {
+  async #read(followed: Followed): Promise<void> {
+    const { key, name, params, viewer } = followed.read;
     try {
-      const text = JSON.stringify(await read());
-      if (text === this.#snapshots.get(name)) return;
-      this.#snapshots.set(name, text);
-      this.#send(encoded(name, text));
-    } catch (error) {
+      const text = encode('read', { key, value: (await this.#source.run(name, params, NEVER, viewer)) ?? null });
+      if (text === followed.text) return;
+      followed.text = text;
+      this.#send(followed, text);
+    } catch (thrown) {
       // The next success is sent, whether or not it differs from the last.
-      this.#snapshots.delete(name);
-      this.#send(encode('stale', { what: name, reason: describeError(error) }));
+      followed.text = undefined;
+      const { code, message } = toEclipticError(thrown, 'HANDLER_FAILED');
+      this.#send(followed, encode('read', { key, error: { code, message } }));
     }
   }
 
-  #send(text: string): void {
-    for (const { response } of this.#readers) response.write(text);
+  #send(followed: Followed, text: string): void {
+    for (const { response, reads } of this.#readers) if (reads.includes(followed)) response.write(text);
   }
 
-  /** The events after an id; undefined if the ring no longer has them all. */
-  #since(lastEventId: string | undefined): readonly { readonly text: string }[] | undefined {
+  /** The messages after an id; undefined if the ring no longer has them all. */
+  #since(lastEventId: string | undefined): readonly Kept[] | undefined {
     const [, epoch, number] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
     const oldest = this.#ring[0]?.number ?? this.#last + 1;
     if (epoch !== this.#epoch || Number(number) < oldest - 1 || Number(number) > this.#last) return undefined;
@@ -171,6 +236,7 @@ export class EventFeed {
   }
 }
 
-function encoded(event: string, json: string): string {
-  return `event: ${event}\ndata: ${json}\n\n`;
+function wants({ filter }: Reader, { from, to, code }: MessageLine): boolean {
+  if (!filter || (filter.refused && code === null)) return false;
+  return !filter.agent || from === filter.agent || to === filter.agent;
 }

@@ -38,27 +38,11 @@ export interface WaitingItem {
   readonly actions: readonly WaitingAction[];
 }
 
-export interface AgentView {
-  readonly id: string;
-  readonly name: string;
-  readonly tier: number;
-  readonly node: string | null;
-  readonly sandbox: string | null;
-  readonly description: string;
-  readonly capabilities: readonly string[];
-  readonly state: string;
-  readonly reason: string | null;
-  /** The line that would staff an unstaffed agent. */
-  readonly fix: string | null;
-  /** The providers that work for it, best first; empty for handlers in code and for agents without a worker. */
-  readonly workers: readonly { readonly id: string; readonly type: string; readonly state: string }[];
-  /** Messages in its mailbox, and work in progress of its providers. */
-  readonly load: { readonly queued: number; readonly working: number };
-}
-
 /** One routed message and the router's verdict. */
 export interface MessageLine {
   readonly id: string;
+  /** Its row in the journal; null for a message that was routed just now. */
+  readonly seq: number | null;
   readonly at: number;
   readonly from: string;
   readonly to: string;
@@ -82,13 +66,36 @@ export interface Answered {
   readonly action: WaitingAction;
 }
 
-/** The owner's reads and answers, implemented by the operations of the control socket. */
+/** An operation of the node that pages may use, as the data API describes and serves it. */
+export interface PageOperation {
+  readonly name: string;
+  /** A read changes nothing and can be followed; an action may change something. */
+  readonly kind: 'read' | 'action';
+  readonly summary: string;
+  /** Also for callers that are not the owner, who get what their sandbox may see. */
+  readonly shared: boolean;
+  /** JSON Schema of the parameters. */
+  readonly params: ParamsSchema;
+}
+
+export interface ParamsSchema {
+  readonly properties?: Readonly<Record<string, { readonly type?: string }>>;
+  readonly required?: readonly string[];
+}
+
+/** A caller that is not the owner. */
+export interface Viewer {
+  readonly address: string;
+  readonly node: string | undefined;
+  readonly tier: 0 | 1 | 2 | 3;
+  readonly sandboxId: string | undefined;
+}
+
+/** The operations behind the data API. */
 export interface DashboardSource {
   node(): NodeView;
-  waiting(): Promise<readonly WaitingItem[]>;
-  answer(id: string, action: string, text: string | undefined): Promise<Answered>;
-  agents(): Promise<readonly AgentView[]>;
-  messages(limit: number): Promise<readonly MessageLine[]>;
+  /** Runs an operation, for the owner unless a viewer is given. Checks the parameters. */
+  run(name: string, params: Readonly<Record<string, unknown>>, signal: AbortSignal, viewer?: Viewer): Promise<unknown>;
   /** Calls back with each message as it is routed, until the signal aborts. */
   follow(each: (message: () => MessageLine) => void, signal: AbortSignal): void;
 }

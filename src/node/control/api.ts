@@ -10,7 +10,13 @@ import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
-import { type Answered, type Story, WAITING_ACTIONS, type WaitingItem } from '../../http/dashboard/facts.js';
+import {
+  type Answered,
+  type MessageLine,
+  type Story,
+  WAITING_ACTIONS,
+  type WaitingItem,
+} from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
@@ -150,6 +156,8 @@ export const API = {
   log: takes({ thread: string, agent: string, text: string, since: number, before: number, limit: count }).gives<
     JournalRow[]
   >(),
+  /** The latest routed messages with their verdicts, oldest first; earlier ones are asked for with `before`. */
+  messages: takes({ thread: string, agent: string, text: string, before: number, limit: count }).gives<MessageLine[]>(),
   export: nothing.gives<void, JournalRow & { readonly text?: string }>(),
   replay: takes({
     id: string,

@@ -3,13 +3,14 @@ import { OPERATOR } from '../../http/auth/caller-auth.js';
 import { completed } from '../../mcp/call.js';
 import type { Entry } from '../../mcp/catalogue.js';
 import { createProtocolServer, loadSdk } from '../../mcp/protocol-server.js';
+import type { McpService } from '../../mcp/service.js';
 import type { Party } from '../../mesh/policy.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
 import { wrongParameter } from './api.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
-import type { CallEvent } from './rows.js';
+import type { CallEvent, ToolRow } from './rows.js';
 import type { CallContext } from './server.js';
 
 /** The owner's operations on tools, resources, prompts and tokens. With `as`, an agent of this node sees and calls. */
@@ -28,10 +29,9 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
     onProgress: (progress: NonNullable<CallEvent['progress']>) => emit({ progress }),
     onLog: (log: NonNullable<CallEvent['log']>) => emit({ log }),
   });
-  const named = (entry: Entry) => ({ ...shown(entry), name: entry.fullName });
   const sessions = new Map<string, SocketTransport>();
   return {
-    tools: ({ as }) => mcp.list('tool', principal(as)).map(named),
+    tools: ({ as }) => toolRows(mcp, principal(as)),
     resources({ as }) {
       const viewer = principal(as);
       const fixed = mcp.list('resource', viewer).map((entry) => ({ ...shown(entry), uri: mcp.uriOf(entry) }));
@@ -100,6 +100,11 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
   } satisfies Partial<Handlers>;
 }
 
+/** The tools that a viewer may call. */
+export function toolRows(mcp: McpService, viewer: Party): ToolRow[] {
+  return mcp.list('tool', viewer).map(named);
+}
+
 /** One MCP conversation over the control socket: `ecliptic mcp` relays the lines of its standard input and output. */
 class SocketTransport implements Transport {
   onclose?: () => void;
@@ -139,6 +144,10 @@ function fullToolName(name: string, inFull: (address: string) => string): string
   }
   if (failure !== undefined) throw failure;
   return name;
+}
+
+function named(entry: Entry) {
+  return { ...shown(entry), name: entry.fullName };
 }
 
 function shown({ definition, owner }: Entry) {

@@ -1,18 +1,18 @@
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import { unpackEnvelope } from '../../mesh/codec.js';
 import type { Recipient } from '../../mesh/message-sender.js';
-import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema, type AgentCard } from '../../mesh/schemas.js';
+import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema } from '../../mesh/schemas.js';
 import { planThreads } from '../../plans/dispatcher.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { agentRows } from './agent-rows.js';
 import { wrongParameter } from './api.js';
 import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
-import type { AgentRow } from './rows.js';
 
 /** The owner's operations on agents and their messages; the owner may act as any agent of this node. */
 export function messageMethods(context: ControlContext) {
-  const { node, failures, codingAgents } = context;
+  const { node, codingAgents } = context;
   const { registry, router, observability } = node;
   const recipient = ({ to, capability }: { to?: string; capability?: string }): Recipient => {
     if (capability !== undefined) return { capability };
@@ -22,10 +22,10 @@ export function messageMethods(context: ControlContext) {
   return {
     agents({ capability, tier, sandbox }) {
       const cards = capability === undefined ? registry.listAll() : registry.findByCapability(capability);
-      return cards
+      const wanted = cards
         .filter((card) => tier === undefined || card.tier === tier)
-        .filter((card) => sandbox === undefined || card.sandboxId === sandbox)
-        .map((card) => agentRow(card, { node, failures }));
+        .filter((card) => sandbox === undefined || card.sandboxId === sandbox);
+      return agentRows(wanted, context);
     },
     card: ({ id }) => registry.requireById(inFull(id, node)),
     policy: ({ from, to, type = 'request', justification }) =>
@@ -53,24 +53,6 @@ export function messageMethods(context: ControlContext) {
     thread: async ({ id, from = 0 }) => fitting((await conversation(id, context)).slice(from)),
     'thread.events': ({ id }) => node.providerEvents.of(id),
   } satisfies Partial<Handlers>;
-}
-
-function agentRow(card: AgentCard, { node, failures }: Pick<ControlContext, 'node' | 'failures'>): AgentRow {
-  const failure = card.origin === 'local' ? failures.get(card.id) : undefined;
-  const unreachable = card.node !== undefined && node.network?.peers.reachable(card.node) === false;
-  return {
-    id: card.id,
-    name: card.name,
-    tier: card.tier,
-    capabilities: card.capabilities.map(({ id }) => id),
-    sandbox: card.sandboxId ?? null,
-    origin: card.origin,
-    node: card.node ?? null,
-    description: card.description,
-    state: failure ? 'failed' : unreachable ? 'unreachable' : (card.status?.state ?? 'ready'),
-    failure: failure?.message ?? null,
-    reason: failure?.message ?? card.status?.reason ?? null,
-  };
 }
 
 /** An event's type, or a topic of the types that have topics. */

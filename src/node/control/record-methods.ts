@@ -6,10 +6,12 @@ import { unpackEnvelope } from '../../mesh/codec.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { wrongParameter } from './api.js';
 import { CANDIDATES, type ControlContext, completeId, type Handlers, storeRequired } from './context.js';
+import { journalled } from './message-lines.js';
 import { fitting } from './protocol.js';
 import type { MailRow } from './rows.js';
 
 const PAGE = 100;
+const MAX_MESSAGES = 500;
 /** Decisions among which a shortened thread id is searched. */
 const MAX_SEARCHED = 1_000;
 
@@ -53,6 +55,11 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
       let rows = await search(wanted.thread);
       if (rows.length === 0 && wanted.thread !== undefined) rows = await search(await threadInFull(wanted.thread));
       return fitting(rows.reverse(), ({ envelope }) => envelope.length).reverse();
+    },
+    async messages({ limit = PAGE, before, ...wanted }) {
+      const { journal } = records();
+      const rows = await journal.search({ ...wanted, before, limit: Math.min(limit, MAX_MESSAGES) });
+      return rows.map(journalled);
     },
     async export(_params, { emit, drained, signal }) {
       for await (const row of records().journal.export()) {

@@ -21,6 +21,12 @@ export interface AgentRow {
   readonly failure: string | null;
   /** Why the agent is not ready. */
   readonly reason: string | null;
+  /** The line that would staff an unstaffed agent. */
+  readonly fix: string | null;
+  /** What works for an agent of this node, best first; empty for handlers in code and for agents without a worker. */
+  readonly workers: readonly { readonly id: string; readonly type: string; readonly state: string }[];
+  /** Messages in its mailbox, and work in progress of its providers. */
+  readonly load: { readonly queued: number; readonly working: number };
 }
 
 /** A durable message in an inbox or in the outbox. */

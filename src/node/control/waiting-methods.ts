@@ -36,12 +36,12 @@ const ALONE: CallContext<never> = {
 
 const TEXT_CHARS = 4_000;
 const TITLE_CHARS = 200;
-/** Further lines of a changed definition are left out. */
+/** Further lines of a difference are left out. */
 const DIFF_LINES = 200;
 const MAX_ITEMS = 500;
 const MAX_RUNS = 20;
 /** Shown by other means: the agent, and the thread that `ecliptic thread` shows. */
-const HIDDEN_DETAILS: ReadonlySet<string> = new Set(['agent', 'correlationId']);
+const HIDDEN_DETAILS: ReadonlySet<string> = new Set(['agent', 'correlationId', 'diff']);
 
 /** Everything that waits for the owner, from every part of the node, and the answers to it. */
 export function waitingMethods(
@@ -112,9 +112,9 @@ async function questions(on: Used): Promise<WaitingItem[]> {
     const about = { since, until, title: cutText(summary, TITLE_CHARS), details: detailsOf(approval) };
     if (!pin) {
       const from = String(approval.details.agent ?? approval.kind);
-      return { id: `approval:${id}`, kind: 'approval', ...about, from, diff: [], actions: VERDICTS };
+      return { id: `approval:${id}`, kind: 'approval', ...about, from, diff: diffOf(approval), actions: VERDICTS };
     }
-    const diff = pin.diff.slice(0, DIFF_LINES).map((line) => cutText(line, TEXT_CHARS));
+    const diff = shownLines(pin.diff);
     return {
       id: `tool:${id}`,
       kind: 'tool',
@@ -125,6 +125,15 @@ async function questions(on: Used): Promise<WaitingItem[]> {
       actions: ['approve', 'deny'],
     };
   });
+}
+
+/** The change of a file that the approval is about. */
+function diffOf({ details }: Approval): string[] {
+  return Array.isArray(details.diff) ? shownLines(details.diff.map(String)) : [];
+}
+
+function shownLines(diff: readonly string[]): string[] {
+  return diff.slice(0, DIFF_LINES).map((line) => cutText(line, TEXT_CHARS));
 }
 
 const VERDICTS: readonly WaitingAction[] = ['allow-once', 'allow-always', 'deny'];

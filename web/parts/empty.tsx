@@ -1,5 +1,4 @@
 import type { ComponentChildren } from 'preact';
-import { staleParts } from '../store.js';
 import { TEXT } from '../text.js';
 
 /** An empty view: what would be here, and how to get it. */
@@ -13,11 +12,10 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
 }
 
 /** Says that the node could not read this part, so that the last data is not taken for the present. */
-export function StalePart({ part }: { part: string }) {
-  const reason = staleParts.value[part];
-  return reason === undefined ? null : (
+export function Stale({ error }: { error: string | undefined }) {
+  return error === undefined ? null : (
     <p class="warn" role="alert">
-      <span aria-hidden="true">◌</span> {TEXT.stalePart(reason)}
+      <span aria-hidden="true">◌</span> {TEXT.stalePart(error)}
     </p>
   );
 }

@@ -1,0 +1,24 @@
+import type { ComponentType } from 'preact';
+import type { TEXT } from './text.js';
+import { Agents } from './views/agents.js';
+import { Messages } from './views/messages.js';
+import { Needs } from './views/needs.js';
+
+/** A place of the page. It gets the rest of its address: an id, a name, or nothing. */
+export interface Place {
+  readonly id: keyof typeof TEXT.places;
+  /** The letter after `g` that leads there. */
+  readonly key: string;
+  readonly view: ComponentType<{ rest: string }>;
+  /** Beside every view on a wide screen, so a place of its own only on a narrow one. */
+  readonly narrowOnly?: boolean;
+  /** Reached by links only. */
+  readonly hidden?: boolean;
+}
+
+/** In the order of the navigation. The first of the screen is shown where the address names none. */
+export const PLACES: readonly Place[] = [
+  { id: 'needs', key: 'n', view: Needs, narrowOnly: true },
+  { id: 'agents', key: 'a', view: Agents },
+  { id: 'messages', key: 'e', view: Messages },
+];
