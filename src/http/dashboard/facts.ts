@@ -100,4 +100,5 @@ export interface DashboardSource {
   follow(each: (message: () => MessageLine) => void, signal: AbortSignal): void;
 }
 
+export type { NodeStatus } from './status-facts.js';
 export type { Proof, Story, StoryEvent, StoryKind, StoryNode, StoryWait } from './story-facts.js';

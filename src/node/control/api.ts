@@ -13,6 +13,7 @@ import type { PageLink } from '../../http/dashboard/dashboard.js';
 import {
   type Answered,
   type MessageLine,
+  type NodeStatus,
   type Story,
   WAITING_ACTIONS,
   type WaitingItem,
@@ -242,6 +243,8 @@ export const API = {
   /** Everything that only the owner can settle, oldest first. */
   waiting: nothing.gives<readonly WaitingItem[]>(),
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string }).gives<Answered>(),
+  /** The state of the node in numbers. */
+  status: nothing.gives<NodeStatus>(),
   /** What became of any id. With `local`, the owner's other devices are not asked. */
   story: takes({ ...id, local: boolean }).gives<Story>(),
   approvals: takes({ all: boolean }).gives<readonly Approval[]>(),

@@ -11,7 +11,8 @@ export interface StoryDevices {
     readonly connected: boolean;
     readonly lastHeardAt: number | null;
   }[];
-  ask(node: string, method: 'story', params: { id: string; local: true }): Promise<Story>;
+  /** The device answers for itself, and asks no others. */
+  ask(node: string, method: 'story', params: { id: string }): Promise<Story>;
 }
 
 interface Asked {
@@ -52,7 +53,7 @@ async function ask(
   };
   if (!connected) return missing('the node is away');
   try {
-    const story = await devices.ask(node, 'story', { id, local: true });
+    const story = await devices.ask(node, 'story', { id });
     return { node: { node, name, state: 'complete', since: null, reason: null }, story };
   } catch (error) {
     if (!(error instanceof EclipticError)) throw error;
