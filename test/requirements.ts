@@ -932,6 +932,11 @@ const face = section('dashboard', 'FC.', [
   ],
   ['FC.11', 'gateway', 'A request to write a file shows what would change.'],
   ['FC.12', 'gateway', 'On a desktop the link is opened in the browser, and does not appear in the list of processes.'],
+  [
+    'FC.13',
+    'gateway',
+    'The page stays usable at 5,000 messages a second, says that it samples, and takes no more memory.',
+  ],
 ]);
 
 export const requirements: readonly Requirement[] = [

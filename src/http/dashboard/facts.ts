@@ -96,8 +96,10 @@ export interface DashboardSource {
   node(): NodeView;
   /** Runs an operation, for the owner unless a viewer is given. Checks the parameters. */
   run(name: string, params: Readonly<Record<string, unknown>>, signal: AbortSignal, viewer?: Viewer): Promise<unknown>;
+  /** Messages that were delivered or refused since the node started. */
+  routed(): number;
   /** Calls back with each message as it is routed, until the signal aborts. */
-  follow(each: (message: () => MessageLine) => void, signal: AbortSignal): void;
+  follow(each: (message: MessageLine) => void, signal: AbortSignal): void;
 }
 
 export type { NodeStatus } from './status-facts.js';
