@@ -103,4 +103,4 @@ export interface DashboardSource {
 }
 
 export type { NodeStatus } from './status-facts.js';
-export type { Proof, Story, StoryEvent, StoryKind, StoryNode, StoryWait } from './story-facts.js';
+export type { Proof, Story, StoryAgain, StoryEvent, StoryKind, StoryNode, StoryWait } from './story-facts.js';

@@ -63,6 +63,23 @@ export interface StoryNode {
   readonly reason: string | null;
 }
 
+export interface StoryPayload {
+  readonly text: string;
+  /** The length of the whole. */
+  readonly chars: number;
+  readonly cut: boolean;
+  /** Is the text JSON, and not itself the payload? */
+  readonly json: boolean;
+}
+
+/** Parameters of the operation `send`, besides the payload. */
+export interface StoryAgain {
+  readonly as: string;
+  readonly to: string;
+  readonly type: string;
+  readonly durable: boolean;
+}
+
 export interface Story {
   readonly id: string;
   readonly kind: StoryKind;
@@ -77,8 +94,10 @@ export interface Story {
   readonly events: readonly StoryEvent[];
   /** Earlier events that were left out. */
   readonly left: number;
-  /** Null where the node does not have it. `chars` is the length of the whole. */
-  readonly payload: { readonly text: string; readonly chars: number; readonly cut: boolean } | null;
+  /** Null where the node does not have it. */
+  readonly payload: StoryPayload | null;
+  /** How the same message can be sent again; null for anything else, and where its payload is not whole. */
+  readonly again: StoryAgain | null;
   readonly related: readonly { readonly id: string; readonly kind: StoryKind }[];
   /** The nodes that were asked. */
   readonly nodes: readonly StoryNode[];

@@ -29,7 +29,7 @@ export function limitedStory(story: Story, isOwn: (address: string | null) => bo
   if (!parties.some(isOwn)) throw notSeen(story.id);
   // A broadcast is a message to many.
   const isBetweenTwo = BETWEEN_TWO.has(kind) && (kind !== 'message' || parties.length <= 2);
-  if (parties.every(isOwn) || isBetweenTwo) return story;
+  if (parties.every(isOwn) || isBetweenTwo) return { ...story, again: null };
   const seen = events.filter(({ from, to }) => isOwn(from) || isOwn(to));
   const known = new Set(seen.flatMap(({ from, to }) => [from, to]));
   return {
@@ -39,6 +39,7 @@ export function limitedStory(story: Story, isOwn: (address: string | null) => bo
     events: seen,
     left: 0,
     payload: null,
+    again: null,
     related: [],
     waits: story.waits && isOwn(story.waits.for) ? story.waits : null,
   };

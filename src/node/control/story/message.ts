@@ -1,4 +1,4 @@
-import type { Proof, StoryEvent, StoryWait } from '../../../http/dashboard/facts.js';
+import type { Proof, StoryAgain, StoryEvent, StoryWait } from '../../../http/dashboard/facts.js';
 import type { ReceiptState, ReceiptStep } from '../../../mail/receipt.js';
 import type { JournalRow } from '../../../mesh/audit/tables.js';
 import { unpackEnvelope } from '../../../mesh/codec.js';
@@ -59,11 +59,23 @@ async function tell(id: string, context: StoryContext): Promise<Told | undefined
     events: [...decisions, ...steps, ...answered],
     parties: [sender, recipient],
     payload: envelope?.payload,
+    again: envelope ? againOf(envelope, recipient, context) : null,
     related: [
       ...(thread === undefined || thread === null ? [] : [{ id: thread, kind: 'thread' as const }]),
       ...(reply ? [{ id: reply.envelopeId, kind: 'message' as const }] : []),
     ],
   };
+}
+
+/** Only an agent of this node can send it again, and only what opens a conversation makes sense again. */
+function againOf(
+  { sender: as, type, metadata }: A2AEnvelope,
+  to: string | null,
+  { node }: StoryContext,
+): StoryAgain | null {
+  const isOwn = node.agents.some(({ id }) => id === as);
+  if (!isOwn || to === null || (type !== 'request' && type !== 'notification')) return null;
+  return { as, to, type, durable: metadata?.durable === true };
 }
 
 async function receiptOf(id: string, { node, on }: StoryContext): Promise<Receipt | undefined> {

@@ -36,6 +36,7 @@ export interface Told extends Pick<Story, 'id' | 'kind' | 'title' | 'state' | 'o
   readonly startedAt?: number | null;
   readonly endedAt?: number | null;
   readonly payload?: unknown;
+  readonly again?: Story['again'];
   readonly related?: Story['related'];
 }
 
@@ -67,6 +68,7 @@ export function storyOf(told: Told, { key, node }: Pick<StoryContext, 'key' | 'n
   const { id, kind, state, over, waits = null, payload, related = [] } = told;
   const { startedAt = times.length === 0 ? null : Math.min(...times) } = told;
   const { endedAt = over && times.length > 0 ? Math.max(...times) : null } = told;
+  const content = payloadOf(payload);
   const about = { id, kind, title: firstLine(told.title), state, over, startedAt, endedAt };
   return {
     ...about,
@@ -74,7 +76,8 @@ export function storyOf(told: Told, { key, node }: Pick<StoryContext, 'key' | 'n
     parties: [...new Set([...events.flatMap(({ from, to }) => [from, to]), ...(told.parties ?? [])])].filter(isText),
     events,
     left: left + (told.left ?? 0),
-    payload: payloadOf(payload),
+    payload: content,
+    again: content?.cut === false ? (told.again ?? null) : null,
     related: related.filter((one) => one.id !== id || one.kind !== kind).slice(0, MAX_RELATED),
     nodes: [{ node: key, name: node.network?.name ?? '', state: 'complete', since: null, reason: null }],
   };
@@ -99,7 +102,12 @@ function bounded(events: readonly StoryEvent[]): { events: readonly StoryEvent[]
 function payloadOf(payload: unknown): Story['payload'] {
   if (payload === undefined || payload === null) return null;
   const text = textOf(payload);
-  return { text: cutText(text, PAYLOAD_CHARS), chars: text.length, cut: text.length > PAYLOAD_CHARS };
+  return {
+    text: cutText(text, PAYLOAD_CHARS),
+    chars: text.length,
+    cut: text.length > PAYLOAD_CHARS,
+    json: text !== payload,
+  };
 }
 
 export function textOf(value: unknown): string {
