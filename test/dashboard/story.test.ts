@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { Story } from '../../src/http/dashboard/facts.js';
 import type { JournalRow } from '../../src/mesh/audit/tables.js';
 import type { TaskRow } from '../../src/node/control/rows.js';
+import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { type Cluster, inCluster, type ProcessNode, until, untilConnected } from '../nodes/cluster.js';
 import { ScriptedModel } from '../scripted-model.js';
 
@@ -43,6 +44,21 @@ async function desk(cluster: Cluster, args: readonly string[] = ['--no-dht']): P
     },
   });
 }
+
+/** Fails the first time that it is asked to fail first. */
+const MAKER = `export const setup = (agent) => {
+  agent.onTask((task) => {
+    if (JSON.stringify(task.message ?? task).includes('Fail first') && agent.id !== 'sun' && globalThis.failed !== true) {
+      globalThis.failed = true;
+      throw new Error('not yet');
+    }
+    return { made: true };
+  });
+  agent.tool('weigh', {}, ({ kg }) => {
+    if (kg < 0) throw new Error('nothing weighs less than nothing');
+    return { kg };
+  });
+};`;
 
 const words = ({ events }: Story) => events.map(({ word }) => word);
 
@@ -187,6 +203,74 @@ describe('ecliptic story', () => {
       expect(whole).toMatchObject({ kind: 'run', title: 'plan hard', state: 'done', over: true });
       expect([words(whole)[0], words(whole).at(-1)]).toEqual(['opened', 'done']);
       expect(whole.related).toContainEqual({ id: `${run!.id}/only`, kind: 'run task' });
+    }),
+  );
+
+  it(
+    'tells of proposals, swarms and their sub-tasks, tool calls and leases [FC.28]',
+    inCluster(async (cluster) => {
+      const module = join(cluster.folder, 'maker.mjs');
+      writeFileSync(module, MAKER);
+      const capabilities = [{ id: 'making', name: 'making', description: 'Makes things.' }];
+      const maker = { module, tier: 1 as const, capabilities };
+      const node = await cluster.start('desk', {
+        args: ['--no-dht'],
+        config: { roster: false, agents: { sun: { module, tier: 0 }, one: maker, two: maker } },
+      });
+      await node.call('propose', { description: 'Make a chair.', as: 'sun', to: 'one' });
+      const [row] = await node.json<{ proposal: { proposalId: string } }[]>('proposals');
+      const proposal = await node.json<Story>('story', row!.proposal.proposalId);
+      expect(proposal).toMatchObject({ kind: 'proposal', title: 'Make a chair.', state: 'completed', over: true });
+      expect(proposal.parties.slice(0, 2)).toEqual(['sun', 'one']);
+      expect(words(proposal)).toEqual(expect.arrayContaining(['submitted', 'accepted', 'completed']));
+      expect(proposal.events[0]).toMatchObject({ from: 'sun', to: 'one', proof: { kind: expect.any(String) } });
+
+      const plan = JSON.stringify({
+        subTasks: [{ id: 'a', description: 'Fail first.', requiredCapabilities: ['making'] }],
+      });
+      const swarm = await node.call<{ id: string }>('swarm.start', {
+        task: 'Make much.',
+        capabilities: ['making'],
+        plan,
+        as: 'sun',
+      });
+      const ended = await until(async () => {
+        const story = await node.json<Story>('story', `${swarm.id}/a`);
+        return story.over ? story : undefined;
+      }, 'the sub-task is over');
+      expect(ended).toMatchObject({ kind: 'sub-task', title: 'Fail first.', state: 'completed' });
+      expect(ended.events.map(({ word, attempt = 0 }) => [word, attempt])).toEqual([
+        ['pending', 0],
+        ['running', 1],
+        ['failed', 1],
+        ['running', 2],
+        ['completed', 2],
+      ]);
+      expect(ended.events[2]).toMatchObject({ text: expect.stringContaining('not yet'), proof: { kind: 'log' } });
+      const whole = await node.json<Story>('story', swarm.id);
+      expect(whole).toMatchObject({ kind: 'swarm', title: 'Make much.' });
+      expect(whole.related).toContainEqual({ id: `${swarm.id}/a`, kind: 'sub-task' });
+
+      await node.json('call', 'one.weigh', '{"kg":2}');
+      await node.run('call', 'one.weigh', '{"kg":-1}');
+      const calls = await node.call<{ id: string; tool: string }[]>('invocations');
+      const [good, bad] = calls.filter(({ tool }) => tool === 'one.weigh');
+      expect(await node.json<Story>('story', good!.id)).toMatchObject({
+        ...{ kind: 'tool call', state: 'completed', parties: ['operator', 'one'], over: true },
+        payload: { text: expect.stringContaining('"kg": 2') },
+      });
+      const failed = await node.json<Story>('story', bad!.id);
+      expect(failed).toMatchObject({ state: 'failed' });
+      expect(failed.events[1]).toMatchObject({ from: 'one', to: 'operator', code: expect.any(String) });
+
+      const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
+      await alice.call('mesh_lease', { action: 'take', paths: ['src/a.ts'], why: 'I change it' });
+      const [lease] = await node.json<{ id: string; holder: string }[]>('leases');
+      expect(await node.json<Story>('story', `lease:${lease!.id}`)).toMatchObject({
+        ...{ kind: 'lease', over: false, parties: [lease!.holder] },
+        waits: { for: lease!.holder, until: expect.any(Number) },
+      });
+      expect((await node.run('story', swarm.id.slice(0, 3))).stderr).toContain('AMBIGUOUS_ID');
     }),
   );
 });

@@ -227,7 +227,15 @@ function isAlive({ first, last }: { first: number; last: number }, at: number): 
 }
 
 /** An arrow from the sender's column to the recipient's, or a point in the column where it happened. */
-function Mark({ event: { from, to }, parties, tone }: { event: StoryEvent; parties: readonly string[]; tone: string }) {
+function Mark({
+  event: { from, to, word },
+  parties,
+  tone,
+}: {
+  event: StoryEvent;
+  parties: readonly string[];
+  tone: string;
+}) {
   const [start, end] = [parties.indexOf(from ?? ''), parties.indexOf(to ?? '')];
   const place = start < 0 ? end : start;
   if (place < 0) return null;
@@ -236,7 +244,12 @@ function Mark({ event: { from, to }, parties, tone }: { event: StoryEvent; parti
   }
   const [left, right] = [Math.min(start, end), Math.max(start, end)];
   const style = { gridColumn: `${left + 1} / ${right + 2}`, '--span': String(right - left + 1) };
-  return <i class={`arrow ${tone} ${end > start ? 'to-right' : 'to-left'}`} style={style} />;
+  return (
+    <i
+      class={`arrow ${tone} ${end > start ? 'to-right' : 'to-left'}${word === 'refused' ? ' is-stopped' : ''}`}
+      style={style}
+    />
+  );
 }
 
 interface Replayed {
