@@ -937,6 +937,24 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'The page stays usable at 5,000 messages a second, says that it samples, and takes no more memory.',
   ],
+  ['FC.20', 'gateway', 'The story of a refused message tells its code, its rule and the rows that prove it.'],
+  ['FC.21', 'gateway', 'The story of a durable message tells what it waits for and until when, and each receipt.'],
+  ['FC.22', 'gateway', 'The story of a task tells that it waits for an approval, and who decided and when.'],
+  ['FC.23', 'gateway', 'The story of a run and of its tasks tells each attempt, its end and its reason.'],
+  ['FC.24', 'gateway', 'The owner reads status, stories and what waits over MCP, by tools that only read.'],
+  ['FC.25', 'gateway', 'An agent, a sandbox and a caller with a token read only what concerns them.'],
+  ['FC.26', 'gateway', 'The page shows a story with a column for each agent, arrows, waits with deadlines, and proof.'],
+  [
+    'FC.27',
+    'gateway',
+    'From a story the owner asks today’s rules and sends again; a narrow screen shows it as a list.',
+  ],
+  ['FC.28', 'gateway', 'Proposals, swarms, sub-tasks, tool calls and leases have stories.'],
+  [
+    'FC.29',
+    'gateway',
+    'Any id, whole or shortened, leads to one story, or to a typed error; bounds and gaps are named.',
+  ],
 ]);
 
 export const requirements: readonly Requirement[] = [

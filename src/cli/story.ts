@@ -72,13 +72,22 @@ function missingLine({ name, node, since, reason }: StoryNode): string {
 function spanText(start: number | null, end: number | null, now: number): string {
   if (start === null) return '';
   const began = `, began ${timeText(start, 'seconds')}`;
-  return end === null ? `${began} (${durationText(now - start)} ago)` : `${began}, took ${durationText(end - start)}`;
+  return end === null ? `${began} (${longText(now - start)} ago)` : `${began}, took ${durationText(end - start)}`;
 }
 
 function deadlineText(until: number | null, now: number): string {
   if (until === null) return '';
-  const left = until > now ? `${durationText(until - now)} left` : 'passed';
+  const left = until > now ? `${longText(until - now)} left` : 'passed';
   return `, until ${timeText(until, 'seconds')} (${left})`;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** As `durationText`, but in hours and days where it is long. */
+function longText(ms: number): string {
+  if (ms < 2 * HOUR_MS) return durationText(ms);
+  const hours = Math.floor(ms / HOUR_MS);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 export const verbs = { show };

@@ -5,9 +5,10 @@ import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema } from '../../mes
 import { planThreads } from '../../plans/dispatcher.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { CANDIDATES } from '../../runtime/short-ids.js';
 import { agentRows } from './agent-rows.js';
 import { wrongParameter } from './api.js';
-import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
+import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
 
 /** The owner's operations on agents and their messages; the owner may act as any agent of this node. */

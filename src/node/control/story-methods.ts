@@ -1,9 +1,10 @@
 import type { Story } from '../../http/dashboard/facts.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ControlContext, Handlers } from './context.js';
+import { withPayload } from './message-methods.js';
 import { acrossNodes } from './story/across-nodes.js';
 import { findStory, storySources } from './story/find.js';
-import { storyOf, type Used } from './story/told.js';
+import { type StoryContext, storyOf, type Used } from './story/told.js';
 
 /** The story of any id: its events on one timeline, from this node and the owner's other devices. */
 export function storyMethods(
@@ -12,7 +13,10 @@ export function storyMethods(
 ) {
   const { node, gateway, loop, codingAgents, devices } = context;
   const key = node.registry.nodeKey ?? '';
-  const known = { node, gateway, loop, codingAgents, on, key };
+  const known: StoryContext = {
+    ...{ node, gateway, loop, on, key },
+    withPayload: (envelope) => withPayload(envelope, { node, codingAgents }),
+  };
   const sources = storySources(known);
   return {
     async story({ id: given, local = false }): Promise<Story> {

@@ -1,6 +1,6 @@
 import { STORY_KINDS, type StoryKind } from '../../../http/dashboard/story-facts.js';
 import { EclipticError } from '../../../runtime/errors.js';
-import { ambiguousId } from '../context.js';
+import { ambiguousId } from '../../../runtime/short-ids.js';
 import { approvalSource } from './approval.js';
 import { leaseSource } from './lease.js';
 import { messageSource } from './message.js';
@@ -30,14 +30,14 @@ export function storySources(context: StoryContext): readonly StorySource[] {
 }
 
 /** Kinds as lists of what waits write them. */
-const OTHER_NAMES: Readonly<Record<string, readonly StoryKind[]>> = {
-  mail: ['message'],
-  held: ['message'],
-  tool: ['approval', 'tool call'],
-  task: ['task', 'run task', 'sub-task'],
-  'tool-call': ['tool call'],
-  'run-task': ['run task'],
-};
+const OTHER_NAMES: ReadonlyMap<string, readonly StoryKind[]> = new Map<string, readonly StoryKind[]>([
+  ['mail', ['message']],
+  ['held', ['message']],
+  ['tool', ['approval', 'tool call']],
+  ['task', ['task', 'run task', 'sub-task']],
+  ['tool-call', ['tool call']],
+  ['run-task', ['run task']],
+]);
 
 /** Finds an id, whole or shortened, among all kinds, or among that of `KIND:ID`. */
 export async function findStory(given: string, sources: readonly StorySource[]): Promise<Told> {
@@ -70,7 +70,7 @@ async function told(id: string, sources: readonly StorySource[]): Promise<Told |
 function splitKind(given: string): { kinds: readonly StoryKind[]; id: string } | undefined {
   const at = given.indexOf(':');
   const name = given.slice(0, Math.max(0, at));
-  const kinds = OTHER_NAMES[name] ?? STORY_KINDS.filter((kind) => kind === name);
+  const kinds = OTHER_NAMES.get(name) ?? STORY_KINDS.filter((kind) => kind === name);
   const id = given.slice(at + 1);
   return kinds.length === 0 || id === '' ? undefined : { kinds, id };
 }

@@ -4,14 +4,10 @@ import type { JournalRow } from '../../../mesh/audit/tables.js';
 import { unpackEnvelope } from '../../../mesh/codec.js';
 import type { A2AEnvelope } from '../../../mesh/schemas.js';
 import { EclipticError } from '../../../runtime/errors.js';
+import { CANDIDATES } from '../../../runtime/short-ids.js';
 import { timeOfUlid } from '../../../runtime/ulid.js';
-import type { ResultOf } from '../api.js';
-import { CANDIDATES } from '../context.js';
-import { withPayload } from '../message-methods.js';
 import { auditedAbout, decisionEvent, envelopeOf, failureEvents } from './decisions.js';
-import { ALONE, eventOf, type StoryContext, type StorySource, type Told } from './told.js';
-
-type Receipt = ResultOf<'receipt'>;
+import { ALONE, eventOf, type ReadReceipt as Receipt, type StoryContext, type StorySource, type Told } from './told.js';
 
 /** Messages in one thread that are searched for an answer. */
 const MAX_SEARCHED = 200;
@@ -53,7 +49,7 @@ async function tell(id: string, context: StoryContext): Promise<Told | undefined
     id,
     kind: 'message',
     title: `${type} from ${sender ?? 'an unknown sender'} to ${recipient ?? 'an unknown recipient'}`,
-    state: receipt?.state ?? decisions.at(-1)?.word ?? 'stored',
+    state: receipt?.state ?? (reply ? 'replied' : (decisions.at(-1)?.word ?? 'stored')),
     over: receipt?.over ?? true,
     waits: receipt && !receipt.over ? await waitOf(id, receipt, context) : null,
     events: [...decisions, ...steps, ...answered],
@@ -96,7 +92,7 @@ async function envelopeWithPayload(
   [row]: readonly JournalRow[],
   context: StoryContext,
 ): Promise<A2AEnvelope | undefined> {
-  if (row) return withPayload(envelopeOf(row), context);
+  if (row) return context.withPayload(envelopeOf(row));
   const waiting = await context.node.mail?.waiting(id);
   return waiting === undefined ? undefined : unpackEnvelope(JSON.parse(waiting));
 }

@@ -1,8 +1,8 @@
+import { type AgentSide, proposalSides, stateOfProposal } from '../../../agent/proposal-sides.js';
 import type { StoryEvent, StoryWait } from '../../../http/dashboard/facts.js';
 import type { JournalRow } from '../../../mesh/audit/tables.js';
 import { timeOfUlid } from '../../../runtime/ulid.js';
 import { PROPOSAL } from '../../../work/proposals/proposal-wire.js';
-import { type AgentSide, proposalSides, stateOfProposal } from '../work-methods.js';
 import { approvalEvents, approvalsIn, approvalWait } from './approval.js';
 import { auditedAbout, decisionEvent, envelopeOf } from './decisions.js';
 import { stateWord } from './task.js';
@@ -53,6 +53,8 @@ async function tellSide(
     text: `the ${side.side} side of ${side.agent}${side.durable ? ', on disk' : ''}`,
   } as const;
   const now = eventOf(context.key, { at: null, from: worker, word, ...why, proof });
+  // The last message tells it, with its time.
+  const isTold = events.at(-1)?.word === word;
   const asks: StoryWait = {
     for: worker,
     since: createdAt,
@@ -67,7 +69,12 @@ async function tellSide(
     over,
     startedAt: createdAt,
     waits: word === 'submitted' ? asks : approvalWait(approvals),
-    events: [...events, ...worked, ...approvals.flatMap((one) => approvalEvents(one, context.key)), now],
+    events: [
+      ...events,
+      ...worked,
+      ...approvals.flatMap((one) => approvalEvents(one, context.key)),
+      ...(isTold ? [] : [now]),
+    ],
     parties: [proposer, worker, acceptedBy],
     payload: { proposal, ...(side.input !== undefined && { input: side.input }), result: state.result },
     related: [{ id: thread, kind: 'thread' }, ...approvals.map((one) => ({ id: one.id, kind: 'approval' as const }))],

@@ -5,8 +5,8 @@ import { step } from '../../../plans/loop-machine.js';
 import { ENDS, type LoopEvent, type LoopState, type TaskState } from '../../../plans/loop-state.js';
 import type { RunView, TaskView } from '../../../plans/run-news.js';
 import { EclipticError } from '../../../runtime/errors.js';
+import { CANDIDATES } from '../../../runtime/short-ids.js';
 import type { Approval } from '../../../system/approvals/approval-queue.js';
-import { CANDIDATES } from '../context.js';
 import { approvalEvents, approvalWait } from './approval.js';
 import { ALONE, eventOf, type StoryContext, type StorySource, type Told } from './told.js';
 
@@ -113,16 +113,26 @@ interface Change {
   readonly before: LoopState | undefined;
   readonly state: LoopState;
   readonly changed: readonly string[];
+  /** The agents that took attempts, by task and attempt, as far as is known by now. */
+  readonly takers: ReadonlyMap<string, string>;
   /** When the pause of a task ends. */
   readonly pauses: ReadonlyMap<string, number>;
 }
 
+function attemptKey(task: string, attempt: number): string {
+  return `${attempt} ${task}`;
+}
+
 function historyOf(events: readonly LoopEvent[]): Change[] {
+  const takers = new Map<string, string>();
+  for (const event of events) {
+    if ('by' in event && event.by !== undefined) takers.set(attemptKey(event.task, event.attempt), event.by);
+  }
   let before: LoopState | undefined;
   return events.map((event, at) => {
     const { state, changed, effects } = step(before, event);
     const pauses = effects.flatMap((one) => (one.type === 'pause' ? [[one.task, event.at + one.ms] as const] : []));
-    const change = { number: at + 1, event, before, state, changed, pauses: new Map(pauses) };
+    const change = { number: at + 1, event, before, state, changed, takers, pauses: new Map(pauses) };
     before = state;
     return change;
   });
@@ -146,7 +156,12 @@ function runEvents(change: Change, view: RunView, key: string): StoryEvent[] {
 }
 
 /** The end of an attempt, and the phase that the task is in afterwards. */
-function taskEvents({ event, number, state, changed }: Change, id: string, view: RunView, key: string): StoryEvent[] {
+function taskEvents(
+  { event, number, state, changed, takers }: Change,
+  id: string,
+  view: RunView,
+  key: string,
+): StoryEvent[] {
   const { at } = event;
   const proof = { kind: 'row', text: `event ${number} of the run` } as const;
   const now = state.tasks.get(id)!;
@@ -166,7 +181,8 @@ function taskEvents({ event, number, state, changed }: Change, id: string, view:
       ]
     : [];
   if (!changed.includes(id) || now.phase === outcome?.word) return ended;
-  return [...ended, phaseEvent(now, at, view, key, proof)];
+  const taker = takers.get(attemptKey(id, now.attempt)) ?? now.by;
+  return [...ended, phaseEvent({ ...now, by: taker }, at, view, key, proof)];
 }
 
 function phaseEvent(
@@ -177,7 +193,8 @@ function phaseEvent(
   proof: NonNullable<StoryEvent['proof']>,
 ): StoryEvent {
   const failed = phase === 'failed' || phase === 'blocked' || phase === 'escalated';
-  const way = phase === 'done' ? { from: by ?? view.agent } : { from: view.agent };
+  const handed = phase === 'running' ? { from: view.agent, to: by ?? null } : { from: view.agent };
+  const way = phase === 'done' ? { from: by ?? view.agent } : handed;
   const why = failed && reason ? { code: reason.code, text: reason.message } : {};
   return eventOf(key, { at, ...way, word: phase, ...why, proof, ...(attempt > 0 && { attempt }) });
 }

@@ -1,5 +1,5 @@
 import type { StoryEvent } from '../../../http/dashboard/facts.js';
-import { CANDIDATES } from '../context.js';
+import { CANDIDATES } from '../../../runtime/short-ids.js';
 import { approvalEvents, approvalsIn, approvalWait } from './approval.js';
 import { auditedAbout, decisionEvent, decisionWord } from './decisions.js';
 import { ALONE, eventOf, MAX_EVENTS, type StoryContext, type StorySource, type Told } from './told.js';

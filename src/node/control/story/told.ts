@@ -1,19 +1,71 @@
+import type { Agent } from '../../../agent/agent.js';
+import type { LeaseView } from '../../../coding-agents/leases/leases.js';
 import type { Story, StoryEvent, StoryKind, StoryWait } from '../../../http/dashboard/facts.js';
+import type { Gateway } from '../../../http/gateway.js';
+import type { Mail } from '../../../mail/mail.js';
+import type { Receipt } from '../../../mail/receipt.js';
+import type { InvocationRecord } from '../../../mcp/invocations.js';
+import type { AuditLog } from '../../../mesh/audit/audit-log.js';
+import type { JournalLog } from '../../../mesh/audit/journal-log.js';
+import type { AgentRegistry } from '../../../mesh/registry.js';
+import type { A2AEnvelope, A2ALogEvent } from '../../../mesh/schemas.js';
+import type { Network } from '../../../network/peers/network.js';
+import type { RalphLoop } from '../../../plans/ralph-loop.js';
+import type { RunView } from '../../../plans/run-news.js';
 import { cutText } from '../../../runtime/text.js';
-import type { ControlContext, Handlers } from '../context.js';
-import type { CallContext } from '../server.js';
+import type { Approval } from '../../../system/approvals/approval-queue.js';
+import type { Swarms } from '../../../work/swarm/swarms.js';
+
+interface Unconnected {
+  readonly emit: () => void;
+  readonly drained: () => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** For a call of an operation without a connection. */
+export const ALONE: Unconnected = {
+  emit: () => {},
+  drained: () => Promise.resolve(),
+  signal: new AbortController().signal,
+};
+
+type Operation<Params, Result> = (params: Params, context: Unconnected) => Result | Promise<Result>;
+type Nothing = Record<string, never>;
+
+export interface ReadReceipt {
+  readonly id: string;
+  readonly state: string;
+  readonly over: boolean;
+  readonly story: Receipt;
+}
 
 /** The operations that stories are read from. */
-export type Used = Pick<
-  Handlers,
-  'receipt' | 'held' | 'approvals' | 'leases' | 'invocations' | 'swarm' | 'run' | 'thread.events'
->;
+export interface Used {
+  readonly receipt: Operation<{ id: string }, ReadReceipt>;
+  readonly approvals: Operation<{ all?: boolean }, readonly Approval[]>;
+  readonly leases: Operation<Nothing, readonly (LeaseView & { name: string; repositoryName: string })[]>;
+  readonly invocations: Operation<{ limit?: number }, readonly InvocationRecord[]>;
+  readonly run: Operation<{ id: string }, RunView>;
+  readonly 'thread.events': Operation<{ id: string }, readonly A2ALogEvent[]>;
+}
 
 /** Everything that a story is read from on this node. */
-export interface StoryContext extends Pick<ControlContext, 'node' | 'gateway' | 'loop' | 'codingAgents'> {
+export interface StoryContext {
+  readonly node: {
+    readonly registry: AgentRegistry;
+    readonly network: Network | undefined;
+    readonly mail: Mail | undefined;
+    readonly swarms: Swarms;
+    readonly agents: readonly Agent[];
+    readonly records: { readonly journal: JournalLog; readonly audit: AuditLog } | undefined;
+  };
+  readonly gateway: Gateway;
+  readonly loop: RalphLoop;
   readonly on: Used;
   /** The key of this node. */
   readonly key: string;
+  /** The journal has no payloads of durable messages; another part of the node may have. */
+  withPayload(envelope: A2AEnvelope): Promise<A2AEnvelope>;
 }
 
 /** One kind of thing that has a story. */
@@ -39,12 +91,6 @@ export interface Told extends Pick<Story, 'id' | 'kind' | 'title' | 'state' | 'o
   readonly again?: Story['again'];
   readonly related?: Story['related'];
 }
-
-export const ALONE: CallContext<never> = {
-  emit: () => {},
-  drained: () => Promise.resolve(),
-  signal: new AbortController().signal,
-};
 
 /** Events of one story; of more, the first and the latest are shown. */
 export const MAX_EVENTS = 500;
@@ -78,7 +124,7 @@ export function storyOf(told: Told, { key, node }: Pick<StoryContext, 'key' | 'n
     left: left + (told.left ?? 0),
     payload: content,
     again: content?.cut === false ? (told.again ?? null) : null,
-    related: related.filter((one) => one.id !== id || one.kind !== kind).slice(0, MAX_RELATED),
+    related: distinct([{ id, kind }, ...related]).slice(1, 1 + MAX_RELATED),
     nodes: [{ node: key, name: node.network?.name ?? '', state: 'complete', since: null, reason: null }],
   };
 }
@@ -116,6 +162,10 @@ export function textOf(value: unknown): string {
 
 function firstLine(text: string): string {
   return cutText(text.trim().split('\n')[0] ?? '', TITLE_CHARS);
+}
+
+function distinct(related: Story['related']): Story['related'] {
+  return [...new Map(related.map((one) => [`${one.kind} ${one.id}`, one])).values()];
 }
 
 function isText(value: string | null | undefined): value is string {
