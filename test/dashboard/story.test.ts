@@ -207,7 +207,7 @@ describe('ecliptic story', () => {
   );
 
   it(
-    'tells of proposals, swarms and their sub-tasks, tool calls and leases [FC.28]',
+    'tells of proposals, swarms and their sub-tasks, tool calls, leases and signed mail [FC.28]',
     inCluster(async (cluster) => {
       const module = join(cluster.folder, 'maker.mjs');
       writeFileSync(module, MAKER);
@@ -270,6 +270,10 @@ describe('ecliptic story', () => {
         ...{ kind: 'lease', over: false, parties: [lease!.holder] },
         waits: { for: lease!.holder, until: expect.any(Number) },
       });
+      const { id } = await node.json<{ id: string }>('tell', 'alice', 'Well done.');
+      const mail = await node.json<Story>('story', id);
+      expect(mail).toMatchObject({ kind: 'message', over: false, waits: { for: 'alice', until: expect.any(Number) } });
+      expect(mail.events[0]).toMatchObject({ word: 'signed', from: 'operator', proof: { kind: 'signature' } });
       expect((await node.run('story', swarm.id.slice(0, 3))).stderr).toContain('AMBIGUOUS_ID');
     }),
   );

@@ -7,6 +7,7 @@ import { EclipticError } from '../../../runtime/errors.js';
 import { CANDIDATES } from '../../../runtime/short-ids.js';
 import { timeOfUlid } from '../../../runtime/ulid.js';
 import { auditedAbout, decisionEvent, envelopeOf, failureEvents } from './decisions.js';
+import { signatureEvents } from './signature.js';
 import { ALONE, eventOf, type ReadReceipt as Receipt, type StoryContext, type StorySource, type Told } from './told.js';
 
 /** Messages in one thread that are searched for an answer. */
@@ -42,6 +43,7 @@ async function tell(id: string, context: StoryContext): Promise<Told | undefined
   const decisions = [...rows.map((row) => decisionEvent(row, audited, key)), ...failures];
   const ends = { sender, recipient, reply: reply?.envelopeId };
   const steps = (receipt?.story ?? []).map((step) => receiptEvent(step, ends, key));
+  const signed = envelope ? signatureEvents({ ...envelope, recipient: recipient ?? '' }, key) : [];
   const answered = reply && !receipt ? [replyEvent(reply, key)] : [];
   const type = rows[0]?.type ?? envelope?.type ?? failures[0]?.text ?? 'message';
   const thread = rows[0]?.thread ?? envelope?.correlationId;
@@ -52,7 +54,7 @@ async function tell(id: string, context: StoryContext): Promise<Told | undefined
     state: receipt?.state ?? (reply ? 'replied' : (decisions.at(-1)?.word ?? 'stored')),
     over: receipt?.over ?? true,
     waits: receipt && !receipt.over ? await waitOf(id, receipt, context) : null,
-    events: [...decisions, ...steps, ...answered],
+    events: [...signed, ...decisions, ...steps, ...answered],
     parties: [sender, recipient],
     payload: envelope?.payload,
     again: envelope ? againOf(envelope, recipient, context) : null,
