@@ -9,6 +9,7 @@ export function signatureEvents(
   envelope: Pick<A2AEnvelope, 'sender' | 'recipient' | 'type' | 'payload'>,
   key: string,
 ): StoryEvent[] {
+  if (typeof envelope.payload !== 'object' || envelope.payload === null) return [];
   const { human, text } = readLetter(envelope);
   const { id, node = key } = splitAddress(envelope.sender);
   if (!human || id !== OWNER) return [];
