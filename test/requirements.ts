@@ -930,6 +930,28 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'Everything that waits for the owner is in one list, with answers by the operations of its part.',
   ],
+  ['FC.30', 'nodes', 'The owner’s devices show and answer what waits on each other; the node of the agent decides.'],
+  ['FC.31', 'nodes', 'A node without the owner grant sees nothing of other nodes, and its answers are refused.'],
+  ['FC.32', 'nodes', 'A device that does not answer is named; an answer is sent, and repeated, until it is confirmed.'],
+  ['FC.33', 'nodes', 'Of two answers one counts, and the other learns where and by which device it was answered.'],
+  [
+    'FC.34',
+    'nodes',
+    'The page answers items of other nodes, and names the node of each and the devices that are missing.',
+  ],
+  [
+    'FC.35',
+    'nodes',
+    'The owner grant is in the certificate, given on request by those that have it, and ends with removal.',
+  ],
+  [
+    'FC.36',
+    'nodes',
+    'Requests of other members, and forged, relayed and repeated answers, have no effect and tell nothing.',
+  ],
+  ['FC.37', 'nodes', 'Questions between devices are bounded in rate, size and time.'],
+  ['FC.38', 'nodes', 'A device is asked about once a second at most, and sends its items only when they have changed.'],
+  ['FC.39', 'nodes', 'Releases without the owner grant are sent no certificate that they cannot read.'],
   ['FC.11', 'gateway', 'A request to write a file shows what would change.'],
   ['FC.12', 'gateway', 'On a desktop the link is opened in the browser, and does not appear in the list of processes.'],
   [
@@ -955,6 +977,13 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'Any id, whole or shortened, leads to one story, or to a typed error; bounds and gaps are named.',
   ],
+  [
+    'FC.14',
+    'gateway',
+    'The owner answers questions of tasks in the terminal and on the page; other callers answer their own.',
+  ],
+  ['FC.15', 'gateway', 'axe has no serious finding in any view of the page, in both themes.'],
+  ['FC.16', 'gateway', 'The main path of the page can be taken with the keyboard only.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

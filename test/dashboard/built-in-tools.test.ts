@@ -77,7 +77,7 @@ describe('the tools ecliptic.status, ecliptic.story and ecliptic.waiting', () =>
       const status = await call<NodeStatus>(lab, 'ecliptic__status');
       expect(Object.keys(status).sort()).toEqual(['agents', 'name', 'node', 'uptimeMs', 'version', 'waiting']);
       expect(Object.values(status.agents).reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(3);
-      expect(await call(lab, 'ecliptic__waiting')).toEqual({ items: [] });
+      expect(await call(lab, 'ecliptic__waiting')).toEqual({ items: [], missing: [] });
       expect(await call<Story>(lab, 'ecliptic__story', { id: idOf('rat') })).toMatchObject({
         ...{ kind: 'message', parties: ['rat', 'mouse'] },
         payload: { text: expect.stringContaining('cheese') },

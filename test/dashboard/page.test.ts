@@ -3,40 +3,19 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
+import type { Waiting } from '../../src/http/dashboard/facts.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
-import { stablePort } from '../ports.js';
-import { ScriptedModel } from '../scripted-model.js';
+import { inCluster, until } from '../nodes/cluster.js';
 import { BIN, ROOT } from '../source-files.js';
 import { browse } from './browser.js';
+import { linkOf, nodeWithModel } from './desk.js';
 
 vi.setConfig({ testTimeout: 90_000 });
 
 const MARKUP = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><b>bold</b>';
 /** Where pictures go that a person wants to look at. */
 const SHOTS = process.env.ECLIPTIC_SHOTS;
-
-/** A node whose agent mars asks before it writes a file. */
-async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
-  const model = await ScriptedModel.start(({ messages }) => {
-    const last = messages.at(-1)!;
-    if (last.role === 'tool') return `done: ${last.content}`;
-    return { text: 'I write it.', calls: [['write_file', { path: 'login.js', content: 'export const login = 1;\n' }]] };
-  });
-  cluster.onEnd(() => model.stop());
-  return cluster.start('desk', {
-    args: ['--no-dht', '--port', String(await stablePort())],
-    config: {
-      agents: { mars: { model: model.config } },
-      policy: [{ action: 'fs.write', decision: 'ask' }],
-    },
-  });
-}
-
-async function linkOf(node: ProcessNode): Promise<string> {
-  return (await node.json<{ url: string }>('open')).url;
-}
 
 describe('the page in a browser', () => {
   it(
@@ -56,8 +35,8 @@ describe('the page in a browser', () => {
       await item.waitFor();
       expect(await item.textContent()).toMatch(/mars.*fs\.write.*login\.js/s);
       expect(await item.locator('.diff').textContent()).toBe('+export const login = 1;\n');
-      const [row] = await node.json<{ id: string; actions: string[] }[]>('waiting');
-      expect(row).toMatchObject({
+      const { items } = await node.json<Waiting>('waiting');
+      expect(items[0]).toMatchObject({
         id: expect.stringMatching(/^approval:/),
         actions: ['allow-once', 'allow-always', 'deny'],
       });
@@ -65,7 +44,7 @@ describe('the page in a browser', () => {
       await page.keyboard.press('a');
       expect(JSON.stringify(await asked)).toContain('Wrote 24 characters to login.js.');
       await page.getByText('Nothing waits for you.').waitFor();
-      expect(await node.json('waiting')).toEqual([]);
+      expect(await node.json('waiting')).toEqual({ items: [], missing: [] });
       await page.getByRole('link', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: 'sun → mars' }).first().waitFor();
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import type { Story } from '../../src/http/dashboard/facts.js';
+import type { Story, Waiting } from '../../src/http/dashboard/facts.js';
 import type { JournalRow } from '../../src/mesh/audit/tables.js';
 import type { TaskRow } from '../../src/node/control/rows.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
@@ -54,7 +54,7 @@ describe('the story of an id in a browser', () => {
       expect(await asked.locator('.arrow.to-left').count()).toBe(1);
       if (SHOTS) await page.screenshot({ path: join(SHOTS, 'story-wait.png') });
 
-      await node.json('waiting', 'answer', (await node.json<{ id: string }[]>('waiting'))[0]!.id, 'allow-once');
+      await node.json('waiting', 'answer', (await node.json<Waiting>('waiting')).items[0]!.id, 'allow-once');
       await page.locator('.story-head', { hasText: 'completed' }).waitFor();
       expect(await page.locator('.story-wait').count()).toBe(0);
       const allowed = page.locator('.story-row', { hasText: 'operator decided: allow once' });

@@ -277,4 +277,44 @@ describe('ecliptic story', () => {
       expect((await node.run('story', swarm.id.slice(0, 3))).stderr).toContain('AMBIGUOUS_ID');
     }),
   );
+
+  it(
+    'tells the events of all devices of the owner, and names one that is away [FC.29]',
+    inCluster(async (cluster) => {
+      const args = await cluster.argsFor('websocket');
+      const node = await desk(cluster, args);
+      const agents = { keeper: { module: cluster.witness() } };
+      const shelf = await cluster.start('shelf', { args, config: { roster: false, agents } });
+      await node.admit(shelf, { owner: true });
+      await untilConnected([node, shelf]);
+      await until(async () => (await node.agents()).some(({ id }) => id === 'keeper'), 'the card has arrived');
+      const to = `keeper@${shelf.key}`;
+      const { messageId } = await node.call<{ messageId: string }>('send', {
+        ...{ as: 'sun', to, payload: { text: 'Keep it.' }, type: 'notification', durable: true },
+      });
+      const both = await until(async () => {
+        const story = await node.json<Story>('story', messageId);
+        return new Set(story.events.map((event) => event.node)).size === 2 ? story : undefined;
+      }, 'the story has the events of both nodes');
+      expect(both.parties).toEqual(['sun', to]);
+      expect(both.nodes).toMatchObject([
+        { name: 'desk', state: 'complete' },
+        { name: 'shelf', state: 'complete' },
+      ]);
+      expect(both.events.filter(({ word }) => word === 'arrived')).toHaveLength(1);
+      expect(both.events.filter(({ word }) => word === 'allowed').map((event) => event.node)).toEqual([
+        node.key,
+        shelf.key,
+      ]);
+
+      await shelf.stop();
+      const alone = await until(async () => {
+        const story = await node.json<Story>('story', messageId);
+        return story.nodes[1]?.state === 'missing' ? story : undefined;
+      }, 'the other node is missing');
+      expect(alone.nodes[1]).toMatchObject({ name: 'shelf', since: expect.any(Number), reason: expect.any(String) });
+      expect((await node.run('story', messageId)).stdout).toContain('missing events of shelf');
+      expect((await node.json<Story>('story', messageId, '--here')).nodes).toHaveLength(1);
+    }),
+  );
 });

@@ -15,7 +15,7 @@ import { PageSessions } from './page-sessions.js';
 
 const ITEM: WaitingItem = {
   ...{ id: 'approval:1', kind: 'approval', since: 1, until: null, title: 'may mars write a.js?', from: 'mars' },
-  ...{ details: [], diff: [], actions: ['allow-once', 'deny'] },
+  ...{ details: [], diff: [], actions: ['allow-once', 'deny'], node: null, answer: null },
 };
 
 const OPERATIONS: readonly PageOperation[] = [

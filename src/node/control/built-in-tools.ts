@@ -1,5 +1,5 @@
 import { ANONYMOUS, GUEST, OPERATOR } from '../../http/auth/caller-auth.js';
-import type { Story, WaitingItem } from '../../http/dashboard/facts.js';
+import type { Story } from '../../http/dashboard/facts.js';
 import type { Offer } from '../../mcp/catalogue.js';
 import { toolResult } from '../../mcp/results.js';
 import { joinAddress } from '../../mesh/address.js';
@@ -28,7 +28,7 @@ export function offerBuiltInTools({ node }: Pick<ControlContext, 'node'>, on: Us
         const status = await on.status({}, ALONE);
         if (caller === OPERATOR) return status;
         const isOwn = ownOf(caller, registry);
-        const items = limitedItems(await on.waiting({}, ALONE), isOwn);
+        const items = limitedItems((await on.waiting({ local: true }, ALONE)).items, isOwn);
         const agents = await on.agents({}, ALONE);
         const seen = agents.filter((row) => mcp.mayUse(caller, joinAddress(row.id, row.node ?? undefined)));
         return limitedStatus(status, seen, items);
@@ -47,8 +47,9 @@ export function offerBuiltInTools({ node }: Pick<ControlContext, 'node'>, on: Us
       'waiting',
       'What waits for the owner’s decision: approvals, mail, held mail, changed tools, escalated tasks, failing workers.',
       async (_params, caller) => {
-        const items: readonly WaitingItem[] = await on.waiting({}, ALONE);
-        return { items: caller === OPERATOR ? items : limitedItems(items, ownOf(caller, registry)) };
+        if (caller === OPERATOR) return on.waiting({}, ALONE);
+        const { items } = await on.waiting({ local: true }, ALONE);
+        return { items: limitedItems(items, ownOf(caller, registry)), missing: [] };
       },
     ),
   ];

@@ -26,11 +26,13 @@ import { ambiguousId } from '../../runtime/short-ids.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
+import type { AnswerRecord } from '../devices/answer-record.js';
+import type { OwnerDevices } from '../devices/owner-devices.js';
+import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
 import type { CallContext } from './server.js';
 import type { StoreOperations } from './store-operations.js';
-import type { StoryDevices } from './story/across-nodes.js';
 
 /** The parts of a node that the owner's operations work on. */
 interface ControlledNode {
@@ -76,10 +78,13 @@ export interface ControlContext {
   readonly credentials: Credentials;
   readonly codingAgents: CodingAgents;
   readonly loop: RalphLoop;
+  /** The answers that this node took. */
+  readonly answers: AnswerRecord;
+  /** The owner's other devices, and what waits on them. Absent on a node without a network. */
+  readonly devices: OwnerDevices | undefined;
+  readonly elsewhere: WaitingElsewhere | undefined;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
-  /** The owner's other devices, where the node has any way to ask them. */
-  readonly devices?: StoryDevices | undefined;
   readonly shutDown: () => void;
 }
 

@@ -41,7 +41,9 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
   } satisfies Handlers;
   offerBuiltInTools(context, handlers);
   context.dashboard.begin(dashboardSource(context, handlers));
-  return checked(handlers);
+  const methods = checked(handlers);
+  context.devices?.begin(methods);
+  return methods;
 }
 
 /** Each handler behind the check of its parameters against the API. */

@@ -14,7 +14,7 @@ export function statusMethods({ node, store }: Pick<ControlContext, 'node' | 'st
       const [agents, providers, waiting, { queues, peers }, { bytes, freeBytes, ...kept }] = await Promise.all([
         on.agents({}, ALONE),
         on.providers({}, ALONE),
-        on.waiting({}, ALONE),
+        on.waiting({ local: true }, ALONE),
         gaugesOf(node, undefined),
         store.size(),
       ]);
@@ -27,7 +27,7 @@ export function statusMethods({ node, store }: Pick<ControlContext, 'node' | 'st
         agents: countBy(agents, ({ state }) => state),
         peers,
         queues: { ...queues, ...kept },
-        waiting: countBy(waiting, ({ kind }) => kind),
+        waiting: countBy(waiting.items, ({ kind }) => kind),
         degraded: unwell.map(({ id, phase, state, message }) => {
           return { id, state: phase === 'ready' ? state : phase, reason: message };
         }),

@@ -4,7 +4,7 @@ import type { ControlContext, Handlers } from './context.js';
 import { withPayload } from './message-methods.js';
 import { acrossNodes } from './story/across-nodes.js';
 import { findStory, storySources } from './story/find.js';
-import { type StoryContext, storyOf, type Used } from './story/told.js';
+import { type StoryContext, storyOf, thisNode, type Used } from './story/told.js';
 
 /** The story of any id: its events on one timeline, from this node and the owner's other devices. */
 export function storyMethods(
@@ -20,7 +20,7 @@ export function storyMethods(
   const sources = storySources(known);
   return {
     async story({ id: given, local = false }): Promise<Story> {
-      const id = given.trim();
+      const id = withoutDevice(given.trim());
       if (!devices || local) return storyOf(await findStory(id, sources), known);
       const own = await findStory(id, sources).then(
         (told) => storyOf(told, known),
@@ -28,11 +28,16 @@ export function storyMethods(
       );
       const isUnknown = own instanceof EclipticError;
       if (isUnknown && own.code !== 'STORY_NOT_FOUND') throw own;
-      const story = await acrossNodes(isUnknown ? id : own.id, isUnknown ? undefined : own, devices, key);
+      const story = await acrossNodes(isUnknown ? id : own.id, isUnknown ? undefined : own, devices, thisNode(known));
       if (story) return story;
       throw own;
     },
   } satisfies Partial<Handlers>;
+}
+
+/** Items that wait on another device have its key after their id; every device is asked anyway. */
+function withoutDevice(id: string): string {
+  return id.replace(/^([\w-]+:.+)@[0-9a-f]{6,64}$/, '$1');
 }
 
 function asError(error: unknown): EclipticError {

@@ -25,43 +25,49 @@ export async function acrossNodes(
   id: string,
   own: Story | undefined,
   devices: StoryDevices,
-  key: string,
+  self: StoryNode,
 ): Promise<Story | undefined> {
-  const asked = await Promise.all(devices.list().map((device) => ask(id, device, devices)));
-  const stories = asked.flatMap(({ story, node }) => (story ? [toldHere(story, node.node, key)] : []));
+  const asked = await Promise.all(devices.list().map((device) => ask(id, device, devices, self.node)));
+  const stories = asked.flatMap(({ story }) => story ?? []);
   const [first = stories[0], ...others] = own ? [own, ...stories] : stories;
   if (!first) return undefined;
   const same = others.filter(({ kind }) => kind === first.kind);
   const events = inOrder(distinct([first, ...same].flatMap((story) => story.events)));
   const parties = [...new Set([first, ...same].flatMap((story) => story.parties))];
-  const nodes = [...(own?.nodes ?? []), ...asked.map(({ node }) => node)];
-  // The node that knows the end knows best.
-  const best = [first, ...same].find(({ over }) => over) ?? first;
+  const nodes = [self, ...asked.map(({ node }) => node)];
+  const best = [first, ...same].reduce((one, other) => (isLater(other, one) ? other : one));
   const { state, over, endedAt, waits } = best;
   const payload = [first, ...same].find((story) => story.payload !== null)?.payload ?? null;
-  return { ...first, state, over, endedAt, waits, events, parties, payload, nodes };
+  const again = own?.again ?? null;
+  return { ...first, state, over, endedAt, waits, events, parties, payload, again, nodes };
+}
+
+/** Does this node know a later state? The node that knows the end knows best. */
+function isLater(one: Story, other: Story): boolean {
+  if (one.over !== other.over) return one.over;
+  const lastOf = ({ events }: Story) => Math.max(0, ...events.map(({ at }) => at ?? 0));
+  return lastOf(one) >= lastOf(other);
 }
 
 async function ask(
   id: string,
   device: ReturnType<StoryDevices['list']>[number],
   devices: StoryDevices,
+  key: string,
 ): Promise<Asked> {
   const { node, name, connected, lastHeardAt: since } = device;
   const missing = (reason: string): Asked => {
     return { node: { node, name, state: 'missing', since, reason }, story: undefined };
   };
+  const complete: StoryNode = { node, name, state: 'complete', since: null, reason: null };
   if (!connected) return missing('the node is away');
   try {
-    const story = await devices.ask(node, 'story', { id });
-    return { node: { node, name, state: 'complete', since: null, reason: null }, story };
+    return { node: complete, story: toldHere(await devices.ask(node, 'story', { id }), node, key) };
   } catch (error) {
-    if (!(error instanceof EclipticError)) throw error;
+    // Another release of the program may tell a story in another way.
+    if (!(error instanceof EclipticError)) return missing('its answer cannot be read');
     // It answered that it has nothing.
-    if (error.code === 'STORY_NOT_FOUND') {
-      return { node: { node, name, state: 'complete', since: null, reason: null }, story: undefined };
-    }
-    return missing(error.message);
+    return error.code === 'STORY_NOT_FOUND' ? { node: complete, story: undefined } : missing(error.message);
   }
 }
 
@@ -72,9 +78,11 @@ function toldHere(story: Story, node: string, key: string): Story {
     return joinAddress(id, at === key ? undefined : at);
   };
   const orNull = (address: string | null) => (address === null ? null : here(address));
+  const { waits, parties } = story;
   return {
     ...story,
-    parties: story.parties.map(here),
+    waits: waits && parties.includes(waits.for) ? { ...waits, for: here(waits.for) } : waits,
+    parties: parties.map(here),
     events: story.events.map((event) => ({ ...event, from: orNull(event.from), to: orNull(event.to) })),
   };
 }

@@ -7,6 +7,7 @@ import { eventOf, MAX_EVENTS, type StorySource, storyOf, type Told } from './tol
 
 const HERE = 'a'.repeat(64);
 const THERE = 'b'.repeat(64);
+const SELF = { node: HERE, name: 'desk', state: 'complete', since: null, reason: null } as const;
 const CONTEXT = { key: HERE, node: {} } as unknown as Parameters<typeof storyOf>[1];
 
 const event = (at: number | null, word: string, more: Partial<StoryEvent> = {}) => eventOf(HERE, { at, word, ...more });
@@ -100,7 +101,7 @@ describe('a story of several nodes', () => {
       '01A',
       own,
       devices(async () => remote),
-      HERE,
+      SELF,
     );
     expect(story!.events.map(({ word, from }) => [word, from])).toEqual([
       ['allowed', 'sun'],
@@ -113,7 +114,7 @@ describe('a story of several nodes', () => {
       '01A',
       undefined,
       devices(async () => remote),
-      HERE,
+      SELF,
     );
     expect(only).toMatchObject({ state: 'done', parties: ['sun', `mars@${THERE}`] });
   });
@@ -122,10 +123,10 @@ describe('a story of several nodes', () => {
     const unknown = async () => Promise.reject(new EclipticError('STORY_NOT_FOUND', 'unknown'));
     const late = async () => Promise.reject(new EclipticError('PEER_UNREACHABLE', 'it did not answer'));
     const nodesWith = async (ask: StoryDevices['ask'], connected?: boolean) =>
-      (await acrossNodes('01A', own, devices(ask, connected), HERE))!.nodes[1];
+      (await acrossNodes('01A', own, devices(ask, connected), SELF))!.nodes[1];
     expect(await nodesWith(unknown)).toMatchObject({ state: 'complete' });
     expect(await nodesWith(late)).toMatchObject({ state: 'missing', since: 5, reason: 'it did not answer' });
     expect(await nodesWith(async () => remote, false)).toMatchObject({ state: 'missing', reason: 'the node is away' });
-    expect(await acrossNodes('01A', undefined, devices(unknown), HERE)).toBeUndefined();
+    expect(await acrossNodes('01A', undefined, devices(unknown), SELF)).toBeUndefined();
   });
 });

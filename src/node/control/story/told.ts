@@ -1,6 +1,6 @@
 import type { Agent } from '../../../agent/agent.js';
 import type { LeaseView } from '../../../coding-agents/leases/leases.js';
-import type { Story, StoryEvent, StoryKind, StoryWait } from '../../../http/dashboard/facts.js';
+import type { Story, StoryEvent, StoryKind, StoryNode, StoryWait } from '../../../http/dashboard/facts.js';
 import type { Gateway } from '../../../http/gateway.js';
 import type { Mail } from '../../../mail/mail.js';
 import type { Receipt } from '../../../mail/receipt.js';
@@ -108,7 +108,7 @@ export function eventOf(key: string, { text = null, ...given }: Given): StoryEve
 }
 
 /** The whole story on this node. */
-export function storyOf(told: Told, { key, node }: Pick<StoryContext, 'key' | 'node'>): Story {
+export function storyOf(told: Told, context: Pick<StoryContext, 'key' | 'node'>): Story {
   const { events, left } = bounded(inOrder(told.events));
   const times = told.events.flatMap(({ at }) => at ?? []);
   const { id, kind, state, over, waits = null, payload, related = [] } = told;
@@ -125,8 +125,12 @@ export function storyOf(told: Told, { key, node }: Pick<StoryContext, 'key' | 'n
     payload: content,
     again: content?.cut === false ? (told.again ?? null) : null,
     related: distinct([{ id, kind }, ...related]).slice(1, 1 + MAX_RELATED),
-    nodes: [{ node: key, name: node.network?.name ?? '', state: 'complete', since: null, reason: null }],
+    nodes: [thisNode(context)],
   };
+}
+
+export function thisNode({ key, node }: Pick<StoryContext, 'key' | 'node'>): StoryNode {
+  return { node: key, name: node.network?.name ?? '', state: 'complete', since: null, reason: null };
 }
 
 /** By time; an event without a time stays behind the one before it. */
