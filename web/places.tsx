@@ -3,6 +3,7 @@ import type { TEXT } from './text.js';
 import { Agents } from './views/agents.js';
 import { Messages } from './views/messages.js';
 import { Needs } from './views/needs.js';
+import { StoryView } from './views/story.js';
 
 /** A place of the page. It gets the rest of its address: an id, a name, or nothing. */
 export interface Place {
@@ -21,4 +22,5 @@ export const PLACES: readonly Place[] = [
   { id: 'needs', key: 'n', view: Needs, narrowOnly: true },
   { id: 'agents', key: 'a', view: Agents },
   { id: 'messages', key: 'e', view: Messages },
+  { id: 'story', key: 's', view: StoryView, hidden: true },
 ];

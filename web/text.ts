@@ -8,6 +8,7 @@ export const TEXT = {
     needs: 'Needs you',
     agents: 'Agents',
     messages: 'Messages',
+    story: 'Story',
   },
   placesLabel: 'Places',
   skip: 'Skip to the view',

@@ -40,6 +40,8 @@ const READS = {
   peers: 'Members of the mesh and the links to them',
   'token.list': 'Bearer tokens, without their secrets',
   'audit.verify': 'Verifies the audit log',
+  status: 'The state of the node in numbers',
+  story: 'What became of any id: its events, their proof, and what it waits for',
   replay: 'Recorded decisions that the present rules would decide differently',
 } satisfies Partial<Record<Method, string>>;
 
