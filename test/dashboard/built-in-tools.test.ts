@@ -43,6 +43,7 @@ describe('the tools ecliptic.status, ecliptic.story and ecliptic.waiting', () =>
 
       const status = await call<NodeStatus>(owner, 'ecliptic.status');
       expect(status).toMatchObject({ node: node.key, name: 'desk', waiting: { mail: 1 }, degraded: [] });
+      expect(status.ready).toEqual({ status: 'ready', reasons: [] });
       expect(status.agents.unstaffed).toBeGreaterThan(0);
       expect(status.store.bytes).toBeGreaterThan(0);
       expect(status.queues).toMatchObject({ inbox: 1, outbox: 0, mailboxes: 0 });

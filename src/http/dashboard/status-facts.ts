@@ -3,6 +3,11 @@ export interface NodeStatus {
   readonly node: string;
   readonly name: string;
   readonly version: string;
+  /** Whether it can take work, and why not. */
+  readonly ready: {
+    readonly status: 'ready' | 'degraded' | 'not-ready';
+    readonly reasons: readonly { readonly part: string; readonly state: string; readonly message: string }[];
+  };
   readonly uptimeMs: number;
   /** Agents by state; other nodes' agents are counted too. */
   readonly agents: Readonly<Record<string, number>>;

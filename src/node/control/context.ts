@@ -25,6 +25,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { ambiguousId } from '../../runtime/short-ids.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
+import type { Readiness } from '../../telemetry/readiness.js';
 import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
@@ -62,6 +63,7 @@ interface ControlledNode {
   /** The messages of a thread, from the journal if memory no longer has them. */
   thread(correlationId: string): Promise<A2AEnvelope[]>;
   metricsText(): Promise<string>;
+  readiness(): Promise<Readiness>;
 }
 
 /** Everything that the methods of the control socket use. */

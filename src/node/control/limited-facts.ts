@@ -60,7 +60,7 @@ export function limitedStatus(
   { node, name, version, uptimeMs }: NodeStatus,
   agents: readonly { readonly state: string }[],
   items: readonly WaitingItem[],
-): Omit<NodeStatus, 'peers' | 'queues' | 'degraded' | 'store'> {
+): Omit<NodeStatus, 'ready' | 'peers' | 'queues' | 'degraded' | 'store'> {
   const counts = { agents: countBy(agents, ({ state }) => state), waiting: countBy(items, ({ kind }) => kind) };
   return { node, name, version, uptimeMs, ...counts };
 }

@@ -1,6 +1,6 @@
 import type { NodeStatus } from '../../http/dashboard/facts.js';
-import { gaugesOf } from '../../http/server/routes.js';
 import { VERSION } from '../../runtime/package.js';
+import { peersByState, queueLengths } from '../../telemetry/node-metrics.js';
 import type { ControlContext, Handlers } from './context.js';
 import { ALONE } from './story/told.js';
 
@@ -11,11 +11,12 @@ export function statusMethods({ node, store }: Pick<ControlContext, 'node' | 'st
   return {
     async status(): Promise<NodeStatus> {
       const { registry, network } = node;
-      const [agents, providers, waiting, { queues, peers }, { bytes, freeBytes, ...kept }] = await Promise.all([
+      const [agents, providers, waiting, queues, ready, { bytes, freeBytes, ...kept }] = await Promise.all([
         on.agents({}, ALONE),
         on.providers({}, ALONE),
         on.waiting({ local: true }, ALONE),
-        gaugesOf(node, undefined),
+        queueLengths(node, undefined),
+        node.readiness(),
         store.size(),
       ]);
       const unwell = providers.filter(({ phase, state }) => phase !== 'ready' || state !== 'healthy');
@@ -23,9 +24,10 @@ export function statusMethods({ node, store }: Pick<ControlContext, 'node' | 'st
         node: registry.nodeKey ?? '',
         name: network?.name ?? '',
         version: VERSION,
+        ready,
         uptimeMs: Math.round(process.uptime() * 1_000),
         agents: countBy(agents, ({ state }) => state),
-        peers,
+        peers: peersByState(node),
         queues: { ...queues, ...kept },
         waiting: countBy(waiting.items, ({ kind }) => kind),
         degraded: unwell.map(({ id, phase, state, message }) => {
