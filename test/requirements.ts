@@ -959,6 +959,24 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'The page stays usable at 5,000 messages a second, says that it samples, and takes no more memory.',
   ],
+  ['FC.20', 'gateway', 'The story of a refused message tells its code, its rule and the rows that prove it.'],
+  ['FC.21', 'gateway', 'The story of a durable message tells what it waits for and until when, and each receipt.'],
+  ['FC.22', 'gateway', 'The story of a task tells that it waits for an approval, and who decided and when.'],
+  ['FC.23', 'gateway', 'The story of a run and of its tasks tells each attempt, its end and its reason.'],
+  ['FC.24', 'gateway', 'The owner reads status, stories and what waits over MCP, by tools that only read.'],
+  ['FC.25', 'gateway', 'An agent, a sandbox and a caller with a token read only what concerns them.'],
+  ['FC.26', 'gateway', 'The page shows a story with a column for each agent, arrows, waits with deadlines, and proof.'],
+  [
+    'FC.27',
+    'gateway',
+    'From a story the owner asks today’s rules and sends again; a narrow screen shows it as a list.',
+  ],
+  ['FC.28', 'gateway', 'Proposals, swarms, sub-tasks, tool calls and leases have stories.'],
+  [
+    'FC.29',
+    'gateway',
+    'Any id, whole or shortened, leads to one story, or to a typed error; bounds and gaps are named.',
+  ],
   [
     'FC.14',
     'gateway',
@@ -980,6 +998,32 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'Markup in names, payloads, tools and schemas is text in every view; empty views say how to begin.',
   ],
+  ['FC.40', 'gateway', 'Metrics are valid Prometheus text with histograms of routing, delivery, tools and tasks.'],
+  [
+    'FC.41',
+    'gateway',
+    'The Grafana dashboard queries nothing that a node does not serve, and shows all that it serves.',
+  ],
+  [
+    'FC.42',
+    'gateway',
+    'A node that starts, stops or cannot write is not ready; one with an unwell worker is degraded.',
+  ],
+  ['FC.43', 'gateway', 'Traces and metrics go to an OTLP collector, by option, configuration or standard variable.'],
+  ['FC.44', 'gateway', 'One trace covers the messages, tools and nodes of one piece of work, with W3C trace context.'],
+  ['FC.45', 'gateway', 'A collector that is away costs a bounded queue: dropped spans are counted, others sent later.'],
+  ['FC.46', 'gateway', 'The samples of the last hour are kept in memory that does not grow.'],
+  [
+    'FC.47',
+    'gateway',
+    '`ecliptic watch` shows what waits, with the line that answers it, agents, messages and refusals.',
+  ],
+  [
+    'FC.48',
+    'gateway',
+    '`ecliptic tail` prints a line for each message with an excerpt and the verdict, and no control codes.',
+  ],
+  ['FC.49', 'gateway', 'Logs are lines for people on a terminal, and JSON everywhere else.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

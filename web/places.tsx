@@ -8,6 +8,7 @@ import { Needs } from './views/needs.js';
 import { Providers } from './views/providers.js';
 import { Runs } from './views/runs.js';
 import { Send } from './views/send.js';
+import { StoryView } from './views/story.js';
 import { Swarms } from './views/swarms.js';
 import { Tasks } from './views/tasks.js';
 import { Tools } from './views/tools.js';
@@ -37,4 +38,5 @@ export const PLACES: readonly Place[] = [
   { id: 'providers', key: 'p', view: Providers },
   { id: 'tools', key: 'l', view: Tools },
   { id: 'send', key: 'c', view: Send },
+  { id: 'story', key: 's', view: StoryView, hidden: true },
 ];

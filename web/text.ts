@@ -16,6 +16,7 @@ export const TEXT = {
     providers: 'Providers',
     tools: 'Tools',
     send: 'Send',
+    story: 'Story',
   },
   placesLabel: 'Places',
   skip: 'Skip to the view',

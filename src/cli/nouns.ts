@@ -4,6 +4,7 @@ import { type Noun, noun, type Table } from './command.js';
 const NOUNS: readonly Noun[] = [
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
   noun('waiting', 'everyday', 'list and answer what waits for you', () => import('./waiting.js'), 'list'),
+  noun('story', 'everyday', 'what became of any id, and what it waits for', () => import('./story.js'), 'show'),
   noun('dashboard', 'everyday', 'open the dashboard in a browser', () => import('./dashboard.js'), 'open'),
   noun('staff', 'everyday', 'find workers for roles', () => import('./staff.js'), 'assign'),
   noun('message', 'everyday', 'send and receive messages', () => import('./message.js')),
@@ -48,7 +49,7 @@ const WORDS: Table['words'] = {
   doctor: 'node doctor',
   setup: 'coding-agent setup',
   mcp: 'coding-agent mcp',
-  watch: 'coding-agent watch',
+  watch: 'node watch',
   tell: 'message tell',
   inbox: 'message inbox',
   invite: 'peer invite',
@@ -90,8 +91,8 @@ const WORDS: Table['words'] = {
 
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
-  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'tail', 'doctor'],
-  'coding agents': ['setup', 'mcp', 'watch', 'tell', 'inbox'],
+  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
+  'coding agents': ['setup', 'mcp', 'tell', 'inbox'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };
 

@@ -10,7 +10,7 @@ import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { ActiveCall, ActiveTerms, NEVER, NOTHING } from './active-call.js';
 import { type Ask, type CallOptions, type NeedsInput, needsInput } from './call.js';
-import { Catalogue, type DefinitionOf, type Entry } from './catalogue.js';
+import { Catalogue, type DefinitionOf, type Entry, type Offer } from './catalogue.js';
 import type { Kind } from './definitions.js';
 import { failureOf } from './failure.js';
 import { InvocationLog } from './invocations.js';
@@ -50,6 +50,8 @@ export class McpService {
   readonly invocations: InvocationLog;
   readonly #components: McpServiceComponents;
   readonly #active = new Map<string, Set<ActiveCall>>();
+  /** Who may use the node's own tools, by their owner. */
+  readonly #builtIn = new Map<string, (principal: Party) => boolean>();
   readonly #callbackFailed: CallbackFailed;
   readonly #updateWatchers: Callbacks<[owner: string, uri: string]>;
   #calls = 0;
@@ -184,6 +186,24 @@ export class McpService {
     if (thread === '' || (thread?.length ?? 0) > LIMITS.nameChars) {
       return Promise.reject(new EclipticError('INVALID_PARAMS', `no conversation has the id "${thread}"`, { thread }));
     }
+    const { tracer } = this.#components.runtime;
+    if (tracer && ask.kind === 'tool') {
+      const attributes = { 'ecliptic.tool': entry.fullName, 'ecliptic.caller': caller.address };
+      const init = { kind: 'client', attributes, ...parentIn(options.meta) } as const;
+      const span = tracer.start(`tool ${entry.key}`, init);
+      const traced = { ...options, meta: { ...options.meta, traceparent: span.traceparent } };
+      const called = tracer.run(span, () => this.#ask(entry, ask, traced));
+      called.then(
+        (result) => span.end(failureOf(result, entry.owner)),
+        (error: unknown) => span.end(error),
+      );
+      return called;
+    }
+    return this.#ask(entry, ask, options);
+  }
+
+  #ask(entry: Entry, ask: Ask, options: CallOptions): Promise<unknown> {
+    const { caller, signal = NEVER, thread } = options;
     return new Promise((resolve, reject) => {
       const begun =
         ask.kind === 'tool' ? this.invocations.begin(entry, caller.address, ask.arguments, thread) : undefined;
@@ -209,10 +229,17 @@ export class McpService {
     });
   }
 
+  /** Offers tools of the node itself, under a name that no agent has, to those who may use them. */
+  offerBuiltIn(owner: string, offers: readonly Offer[], mayUse: (principal: Party) => boolean): void {
+    this.#builtIn.set(owner, mayUse);
+    this.catalogue.add(owner, undefined, offers);
+  }
+
   /** An agent that is not registered offers nothing. */
   mayUse(principal: Party, owner: string): boolean {
     const target = this.#components.registry.entry(owner);
-    return target !== undefined && this.#components.policy.mayUse(principal, target);
+    if (target === undefined) return this.#builtIn.get(owner)?.(principal) === true;
+    return this.#components.policy.mayUse(principal, target);
   }
 
   #byFullName(kind: 'tool' | 'prompt', name: string, viewer: Party): Entry | undefined {
@@ -304,6 +331,12 @@ export class McpService {
     this.#components.deadlines.remove(active);
     this.#active.get(active.entry.owner)?.delete(active);
   }
+}
+
+/** The trace context that came with a call, from another node or an outside client. */
+function parentIn(meta: CallOptions['meta']): { parent?: string } {
+  const given = meta?.traceparent;
+  return typeof given === 'string' ? { parent: given } : {};
 }
 
 /** The offer that an ask is about. */

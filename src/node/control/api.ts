@@ -10,7 +10,14 @@ import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
-import { type Answered, type MessageLine, WAITING_ACTIONS, type Waiting } from '../../http/dashboard/facts.js';
+import {
+  type Answered,
+  type MessageLine,
+  type NodeStatus,
+  type Story,
+  WAITING_ACTIONS,
+  type Waiting,
+} from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
@@ -39,6 +46,7 @@ import type { ProviderRow } from '../../providers/registry/registered-provider.j
 import { EclipticError } from '../../runtime/errors.js';
 import { type Approval, VerdictSchema } from '../../system/approvals/approval-queue.js';
 import type { CredentialRow } from '../../system/secrets/credentials.js';
+import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import {
   type AgentRow,
   type CallEvent,
@@ -134,6 +142,8 @@ export const API = {
   tail: takes({ type: string, agent: string, messages: boolean }).gives<void, TailEvent>(),
   metrics: nothing.gives<A2AMetrics>(),
   'metrics.text': nothing.gives<string>(),
+  /** Samples of the last hour, oldest first; `points` limits them to the latest. */
+  'metrics.history': takes({ points: count }).gives<MetricsHistory>(),
   down: nothing.gives<void>(),
 
   send: takes({
@@ -244,6 +254,10 @@ export const API = {
   /** Everything that only the owner can settle, oldest first: here and, unless `local`, on the owner's other devices. */
   waiting: takes({ local: boolean }).gives<Waiting>(),
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string, local: boolean }).gives<Answered>(),
+  /** The state of the node in numbers. */
+  status: nothing.gives<NodeStatus>(),
+  /** What became of any id. With `local`, the owner's other devices are not asked. */
+  story: takes({ ...id, local: boolean }).gives<Story>(),
   approvals: takes({ all: boolean }).gives<readonly Approval[]>(),
   'approvals.decide': takes({
     verdict: oneOf(VerdictSchema.options),

@@ -5,14 +5,15 @@ import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema } from '../../mes
 import { planThreads } from '../../plans/dispatcher.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { CANDIDATES } from '../../runtime/short-ids.js';
 import { agentRows } from './agent-rows.js';
 import { wrongParameter } from './api.js';
-import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
+import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
 
 /** The owner's operations on agents and their messages; the owner may act as any agent of this node. */
 export function messageMethods(context: ControlContext) {
-  const { node, codingAgents } = context;
+  const { node, codingAgents, telemetry } = context;
   const { registry, router, observability } = node;
   const recipient = ({ to, capability }: { to?: string; capability?: string }): Recipient => {
     if (capability !== undefined) return { capability };
@@ -46,6 +47,7 @@ export function messageMethods(context: ControlContext) {
     },
     metrics: () => observability.getMetrics(),
     'metrics.text': () => node.metricsText(),
+    'metrics.history': ({ points }) => telemetry.history(points),
     send: ({ as, to, capability, payload, ...options }) =>
       sender(as).send(recipient({ to, capability }), payload, options),
     request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>

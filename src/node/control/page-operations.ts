@@ -11,6 +11,7 @@ const READS = {
   policy: 'Whether one agent may reach another, and the rule that decides',
   metrics: 'Counters of this node since it started',
   threads: 'Conversations with their last messages, newest first',
+  'metrics.history': 'Samples of the last hour: rates, latencies, queues, memory and disk',
   thread: 'The messages of a conversation',
   inbox: 'Durable messages in the inbox of an agent',
   outbox: 'Durable messages that are not confirmed yet',
@@ -41,6 +42,8 @@ const READS = {
   peers: 'Members of the mesh and the links to them',
   'token.list': 'Bearer tokens, without their secrets',
   'audit.verify': 'Verifies the audit log',
+  status: 'The state of the node in numbers',
+  story: 'What became of any id: its events, their proof, and what it waits for',
   replay: 'Recorded decisions that the present rules would decide differently',
 } satisfies Partial<Record<Method, string>>;
 
