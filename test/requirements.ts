@@ -984,6 +984,11 @@ const face = section('dashboard', 'FC.', [
   ],
   ['FC.15', 'gateway', 'axe has no serious finding in any view of the page, in both themes.'],
   ['FC.16', 'gateway', 'The main path of the page can be taken with the keyboard only.'],
+  [
+    'FC.17',
+    'gateway',
+    'Each view shows what the node has; the pictures of the documentation are taken from a seeded demo.',
+  ],
   ['FC.60', 'gateway', 'The page lists tasks and runs of plans; a run is followed to its end, and tried again.'],
   ['FC.61', 'gateway', 'A task is canceled on the page, and its question is answered there.'],
   ['FC.62', 'gateway', 'The page shows conversations, inboxes and the outbox; the owner replies as a person.'],

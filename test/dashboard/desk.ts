@@ -1,9 +1,13 @@
+import type { Config } from '../../src/node/config/schema.js';
 import type { Cluster, ProcessNode } from '../nodes/cluster.js';
 import { stablePort } from '../ports.js';
 import { ScriptedModel } from '../scripted-model.js';
 
 /** A node whose agent `mars` is a model that asks before it writes a file. */
-export async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
+export async function nodeWithModel(
+  cluster: Cluster,
+  { agents = {}, args = [] }: { agents?: Config['agents']; args?: readonly string[] } = {},
+): Promise<ProcessNode> {
   const model = await ScriptedModel.start(({ messages }) => {
     const last = messages.at(-1)!;
     if (last.role === 'tool') return `done: ${last.content}`;
@@ -11,9 +15,9 @@ export async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
   });
   cluster.onEnd(() => model.stop());
   return cluster.start('desk', {
-    args: ['--no-dht', '--port', String(await stablePort())],
+    args: ['--no-dht', '--port', String(await stablePort()), ...args],
     config: {
-      agents: { mars: { model: model.config } },
+      agents: { ...agents, mars: { model: model.config } },
       policy: [{ action: 'fs.write', decision: 'ask' }],
     },
   });
