@@ -3,6 +3,7 @@ import type { TEXT } from './text.js';
 import { Agents } from './views/agents.js';
 import { Messages } from './views/messages.js';
 import { Needs } from './views/needs.js';
+import { Overview } from './views/overview.js';
 
 /** A place of the page. It gets the rest of its address: an id, a name, or nothing. */
 export interface Place {
@@ -19,6 +20,7 @@ export interface Place {
 /** In the order of the navigation. The first of the screen is shown where the address names none. */
 export const PLACES: readonly Place[] = [
   { id: 'needs', key: 'n', view: Needs, narrowOnly: true },
+  { id: 'overview', key: 'o', view: Overview },
   { id: 'agents', key: 'a', view: Agents },
   { id: 'messages', key: 'e', view: Messages },
 ];
