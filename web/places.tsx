@@ -1,9 +1,12 @@
 import type { ComponentType } from 'preact';
 import type { TEXT } from './text.js';
 import { Agents } from './views/agents.js';
+import { Mesh } from './views/mesh.js';
 import { Messages } from './views/messages.js';
+import { Metrics } from './views/metrics.js';
 import { Needs } from './views/needs.js';
 import { Overview } from './views/overview.js';
+import { Policy } from './views/policy.js';
 
 /** A place of the page. It gets the rest of its address: an id, a name, or nothing. */
 export interface Place {
@@ -23,4 +26,7 @@ export const PLACES: readonly Place[] = [
   { id: 'overview', key: 'o', view: Overview },
   { id: 'agents', key: 'a', view: Agents },
   { id: 'messages', key: 'e', view: Messages },
+  { id: 'policy', key: 'y', view: Policy },
+  { id: 'mesh', key: 'h', view: Mesh },
+  { id: 'metrics', key: 'x', view: Metrics },
 ];

@@ -75,8 +75,7 @@ export function healthOf({ state, workers }: Pick<AgentRow, 'state' | 'workers'>
 export function skyOf({ own, agents, peers, leases }: SkySources): Sky {
   const known = new Map<string, SkyNode>([['', { key: '', name: own.name || own.node.slice(0, 8), connected: true }]]);
   for (const { node, name, state } of peers) {
-    if (state !== 'removed')
-      known.set(node, { key: node, name: name || node.slice(0, 8), connected: state === 'connected' });
+    known.set(node, { key: node, name: name || node.slice(0, 8), connected: state === 'connected' });
   }
   // A holder's address always names its node.
   const local = (holder: string) =>

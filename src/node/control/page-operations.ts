@@ -9,6 +9,8 @@ const READS = {
   messages: 'Routed messages with their verdicts, from the journal',
   waiting: 'Everything that waits for the owner, oldest first',
   policy: 'Whether one agent may reach another, and the rule that decides',
+  'policy.matrix': 'Which tiers and sandboxes may reach which',
+  refusals: 'The latest refused messages',
   metrics: 'Counters of this node since it started',
   thread: 'The messages of a conversation',
   inbox: 'Durable messages in the inbox of an agent',
@@ -39,6 +41,8 @@ const READS = {
   peers: 'Members of the mesh and the links to them',
   'token.list': 'Bearer tokens, without their secrets',
   'audit.verify': 'Verifies the audit log',
+  'audit.events': 'The latest audited events besides messages',
+  doctor: 'A diagnosis of this node, its links and its workers; takes a while',
   replay: 'Recorded decisions that the present rules would decide differently',
 } satisfies Partial<Record<Method, string>>;
 

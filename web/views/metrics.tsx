@@ -1,0 +1,120 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { A2AMetrics } from '../../src/mesh/observability.js';
+import { read } from '../api.js';
+import { Chart, type ChartData } from '../parts/chart.js';
+import { Empty, Stale } from '../parts/empty.js';
+import { Pairs, Part } from '../parts/section.js';
+import { useRead } from '../stream.js';
+import { METRICS_TEXT } from '../text/metrics.js';
+
+interface History extends ChartData {
+  readonly everyMs: number;
+}
+
+/** Half an hour at one sample every five seconds. */
+const POINTS = 360;
+const RETRY_MS = 10_000;
+
+/** Rates, times, queues, memory and disk of this node over the last half hour, and its counters. */
+export function Metrics() {
+  const { history, error } = useHistory();
+  return (
+    <>
+      {history ? (
+        <Charts history={history} error={error} />
+      ) : (
+        <p class="dim">{error === undefined ? METRICS_TEXT.loading : METRICS_TEXT.noHistory(error)}</p>
+      )}
+      <Counters />
+    </>
+  );
+}
+
+/** Read anew with each sample; not followed, because all of it changes with each. */
+function useHistory(): { readonly history: History | undefined; readonly error: string | undefined } {
+  const [history, setHistory] = useState<History | undefined>(undefined);
+  const [error, setError] = useState<string | undefined>(undefined);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isOver = false;
+    const next = async () => {
+      let pause = RETRY_MS;
+      try {
+        const found = await read<History>(`metrics.history?points=${POINTS}`);
+        if (isOver) return;
+        pause = found.everyMs;
+        setHistory(found);
+        setError(undefined);
+      } catch (thrown) {
+        if (isOver) return;
+        setError(String((thrown as Error).message));
+      }
+      timer = setTimeout(() => void next(), pause);
+    };
+    void next();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, []);
+  return { history, error };
+}
+
+function Charts({ history, error }: { history: History; error: string | undefined }) {
+  if (history.at.length === 0) return <Empty>{METRICS_TEXT.tooNew}</Empty>;
+  const known = new Set(METRICS_TEXT.charts.flatMap(({ series }) => series.map(([name]) => name)));
+  const others = Object.keys(history.series).filter((name) => !known.has(name));
+  const charts = METRICS_TEXT.charts.filter(({ series }) => series.some(([name]) => name in history.series));
+  const minutes = Math.max(1, Math.round((history.at.length * history.everyMs) / 60_000));
+  return (
+    <>
+      <Stale error={error} />
+      <p class="dim">{METRICS_TEXT.period(history.at.length, minutes)}</p>
+      <div class="charts">
+        {charts.map((text) => (
+          <Chart key={text.title} text={text} data={history} />
+        ))}
+        {others.map((name) => (
+          <OtherChart key={name} name={name} history={history} />
+        ))}
+      </div>
+    </>
+  );
+}
+
+function OtherChart({ name, history }: { name: string; history: History }) {
+  const [text] = useState(() => METRICS_TEXT.other(name));
+  return <Chart text={text} data={history} />;
+}
+
+function Counters() {
+  const { value, error } = useRead<A2AMetrics>('metrics');
+  if (!value) return null;
+  const { names, ms, title, byType, byCode, more, command } = METRICS_TEXT.counters;
+  const listed = (counts: Readonly<Record<string, number>>) =>
+    Object.entries(counts)
+      .filter(([, count]) => count > 0)
+      .map(([name, count]) => `${name} ${count}`)
+      .join(', ');
+  return (
+    <Part title={title}>
+      <Stale error={error} />
+      <Pairs
+        rows={[
+          [names.sent, value.totalMessagesSent],
+          [names.received, value.totalMessagesReceived],
+          [byType, listed(value.messagesByType)],
+          [names.latency, ms(value.averageRoutingLatencyMs)],
+          [names.errors, value.errorCount],
+          [byCode, listed(value.errorsByCode as Record<string, number>)],
+          [names.tools, value.totalToolInvocations],
+          [names.toolTime, value.totalToolInvocations === 0 ? null : ms(value.averageToolDurationMs)],
+          [names.toolErrors, value.totalToolInvocations === 0 ? null : value.toolErrorCount],
+        ]}
+      />
+      <p class="dim">
+        {more} <code>{command}</code>
+      </p>
+    </Part>
+  );
+}
