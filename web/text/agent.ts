@@ -22,7 +22,9 @@ export const AGENT_TEXT = {
   workers: {
     title: 'Workers',
     label: 'Workers of this agent',
-    none: 'No worker: the agent is a handler in code, or runs on another node.',
+    none: 'None.',
+    remote: 'Its own node knows its workers.',
+    code: 'A model or a handler in code answers for it, within this node.',
     columns: ['Worker', 'Type', 'Health', 'In progress', 'Completed', 'Failed', 'Last check', 'About'],
     load: (inFlight: number, limit: number) => `${inFlight} of ${limit}`,
   },

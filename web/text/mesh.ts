@@ -28,8 +28,8 @@ export const MESH_TEXT = {
     title: 'Invite a device',
     about: 'An invitation is a code that lets one device in, once.',
     tiers: 'Tiers that its agents may have',
-    sandboxes: 'Only in these sandboxes',
-    sandboxesHint: 'any, or names with commas',
+    sandboxes: 'Only in sandboxes',
+    sandboxesHint: 'any, or a, b',
     valid: 'Valid for',
     validity: [
       [15 * 60_000, '15 minutes'],

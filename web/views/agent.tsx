@@ -56,7 +56,7 @@ function Found({ agent, address }: { agent: AgentRow; address: string }) {
             facts.state,
             <>
               <State state={state} />
-              {reason !== null && <span class="dim"> {reason}</span>}
+              {reason !== null && <span class="dim">: {reason}</span>}
             </>,
           ],
           [facts.tier, <span class="mono">L{tier}</span>],
@@ -86,13 +86,13 @@ function Found({ agent, address }: { agent: AgentRow; address: string }) {
   );
 }
 
-function Workers({ agent: { id, node, workers } }: { agent: AgentRow }) {
+function Workers({ agent: { id, node, state, workers } }: { agent: AgentRow }) {
   const { value: providers = [] } = useRead<readonly ProviderRow[]>('providers');
   const text = AGENT_TEXT.workers;
   if (workers.length === 0) {
     return (
       <Part title={text.title}>
-        <p class="dim">{text.none}</p>
+        <p class="dim">{node !== null ? text.remote : state === 'unstaffed' ? text.none : text.code}</p>
       </Part>
     );
   }
