@@ -2,6 +2,7 @@ import { run as a2a } from './a2a.js';
 import { run as cli } from './cli.js';
 import type { Report } from './compare.js';
 import { run as coordination } from './coordination.js';
+import { run as dashboard } from './dashboard.js';
 import { run as durable } from './durable.js';
 import { run as links } from './links.js';
 import { run as mcp } from './mcp.js';
@@ -18,6 +19,7 @@ const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   a2a,
   providers,
   coordination,
+  dashboard,
   cli,
 };
 

@@ -1,19 +1,21 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { MessageLine, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
+import type { Answered, MessageLine, Waiting, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
 import { ApiError, post, read, type StreamEvent } from './api.js';
 import { begin, closed, connection, follow, readOf } from './stream.js';
 import { TEXT } from './text.js';
 
 /** The page's state besides the reads of its views: what waits, the latest messages, and notices. */
 
-const waitingRead = readOf<readonly WaitingItem[]>('waiting');
+const waitingRead = readOf<Waiting>('waiting');
 /** Items whose answer was taken, until the stream sends a list without them. */
 const answered = signal<ReadonlySet<string>>(new Set());
 /** Undefined until it first arrives. */
-export const waiting = computed(() => waitingRead.value.value?.filter(({ id }) => !answered.value.has(id)));
+export const waiting = computed(() => waitingRead.value.value?.items.filter(({ id }) => !answered.value.has(id)));
+/** Devices of the owner's whose items are not in the list. */
+export const missing = computed(() => waitingRead.value.value?.missing ?? []);
 export const waitingError = computed(() => waitingRead.value.error);
 effect(() => {
-  const ids = new Set(waitingRead.value.value?.map(({ id }) => id));
+  const ids = new Set(waitingRead.value.value?.items.map(({ id }) => id));
   const left = [...answered.peek()].filter((id) => ids.has(id));
   if (left.length < answered.peek().size) answered.value = new Set(left);
 });
@@ -159,15 +161,18 @@ export async function answer(item: WaitingItem, action: WaitingAction, text?: st
   if (busy.value.has(item.id)) return;
   busy.value = new Set([...busy.value, item.id]);
   try {
-    await post('waiting.answer', { id: item.id, action, ...(text !== undefined && { text }) });
-    tell(TEXT.answered(action));
+    const params = { id: item.id, action, ...(text !== undefined && { text }) };
+    const { state, node } = await post<Answered>('waiting.answer', params);
+    tell(state === 'sent' ? TEXT.sent(action, node?.name ?? '') : TEXT.answered(action));
     // The stream sends the new list; until then the answered item must not be answered again.
-    answered.value = new Set([...answered.value, item.id]);
+    if (state === 'confirmed') answered.value = new Set([...answered.value, item.id]);
     if (replying.value === item.id) replying.value = undefined;
   } catch (error) {
-    const missing = error instanceof ApiError && error.status === 404;
+    const isGone = error instanceof ApiError && error.status === 404;
+    const isAnswered = error instanceof ApiError && error.status === 409;
     if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
-    tell(missing ? TEXT.gone : TEXT.failed(String((error as Error).message)));
+    const { message } = error as Error;
+    tell(isGone ? TEXT.gone : isAnswered ? TEXT.elsewhere(message) : TEXT.failed(message));
   } finally {
     busy.value = new Set([...busy.value].filter((id) => id !== item.id));
   }

@@ -63,9 +63,17 @@ export const TEXT = {
     cancel: 'Cancel',
     denied: (left: string) => `denied in ${left} without an answer`,
     expires: (left: string) => `expires in ${left}`,
-    diff: 'Difference to the approved definition',
+    diff: 'Difference',
+    on: (name: string) => `on ${name}`,
+    sent: (action: WaitingAction, by: string, age: string) =>
+      `${ACTIONS[action]}: sent by ${by} ${age} ago, not confirmed yet; it is repeated until it is`,
+    refused: (action: WaitingAction, reason: string) => `${ACTIONS[action]}: refused, ${reason}`,
+    missing: (name: string, reason: string, age: string | undefined) =>
+      `Items of ${name} are missing: ${reason}${age === undefined ? '' : `, last heard of ${age} ago`}.`,
   },
   answered: (action: WaitingAction) => `Done: ${ACTIONS[action].toLowerCase()}.`,
+  sent: (action: WaitingAction, name: string) => `${ACTIONS[action]}: sent to ${name}, which has not confirmed it yet.`,
+  elsewhere: (message: string) => `Not taken: ${message}.`,
   failed: (message: string) => `That did not work: ${message}`,
   gone: 'It no longer waits: it was answered elsewhere, was withdrawn, or has expired.',
   agents: {
@@ -99,6 +107,7 @@ export const TEXT = {
 
 export const KINDS: Readonly<Record<WaitingItem['kind'], string>> = {
   approval: 'approve',
+  question: 'question',
   tool: 'changed tool',
   mail: 'mail',
   held: 'held mail',

@@ -26,6 +26,7 @@ const start = verb({
     open: flag('accept callers on this machine without a token, as guests'),
     background: flag('take a free port unless --port or the configuration names one; used by `ecliptic mcp`'),
     'no-dht': flag('use no DHT, for networks without UDP'),
+    'no-browser': flag('do not open the dashboard in a browser'),
   },
   examples: [
     '',

@@ -17,6 +17,7 @@ const list = verb({
       LINK: row.link,
       AGENTS: row.agents,
       TIERS: row.tiers.map((tier) => `L${tier}`).join(' ') || '-',
+      OWNER: row.owner ? 'yes' : '-',
     }));
   },
 });
@@ -34,15 +35,23 @@ const tiers: Option<AgentTier[] | undefined> = {
 const invite = verb({
   summary: 'make a one-time code that lets another node into this mesh',
   options: {
+    owner: flag('for a device of your own: it shows and answers what waits for you here, and may pass this on'),
     other: flag('for a node of another person: its agents are L2 or L3, and it cannot invite'),
     tiers,
     sandbox: listed('LIST', 'the only sandboxes that its agents may be in'),
     ttl: duration('how long the code is valid (default: 15m)'),
   },
-  examples: ['', '--other --ttl 1h', '--json   # {"code":…}'],
-  async run({ call, values: { other, tiers: given, sandbox: sandboxes, ttl: ttlMs }, output }) {
+  examples: ['', '--owner', '--other --ttl 1h', '--json   # {"code":…}'],
+  async run({ call, values: { owner, other, tiers: given, sandbox: sandboxes, ttl: ttlMs }, output }) {
+    if (owner && other) throw usage('--owner is for a device of your own, --other for one of another person');
     const allowed = given ?? (other ? ([2, 3] as const) : undefined);
-    const made = await call('invite', { tiers: allowed, sandboxes, ttlMs, mayInvite: other ? false : undefined });
+    const made = await call('invite', {
+      tiers: allowed,
+      sandboxes,
+      ttlMs,
+      mayInvite: other ? false : undefined,
+      owner,
+    });
     if (!output.json) for (const warning of made.warnings) process.stderr.write(`warning: ${oneLine(warning)}\n`);
     output.value(made, () =>
       [

@@ -71,6 +71,16 @@ const cancel = verb({
   },
 });
 
+const answer = verb({
+  summary: 'answer the question of a task that you gave',
+  args: ['ID', 'TEXT'],
+  examples: ['01JD… "The first one."'],
+  async run({ call, words: [id, said], output }) {
+    const task = await call('task.answer', { id, text: said });
+    output.value(task, () => `The task ${task.id} is ${stateText(task.status.state)}.`);
+  },
+});
+
 const send = verb({
   summary: 'give a remote A2A agent a task, and print its answer as it arrives',
   args: ['URL', 'TEXT'],
@@ -90,4 +100,4 @@ const send = verb({
   },
 });
 
-export const verbs = { list, show, cancel, send };
+export const verbs = { list, show, answer, cancel, send };

@@ -8,6 +8,7 @@ import type { Host } from '../node/host.js';
 import { VERSION } from '../runtime/package.js';
 import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import { openInBrowser } from './browser.js';
 import type { Invocation } from './command.js';
 import { usage } from './output.js';
 
@@ -23,6 +24,7 @@ interface UpValues {
   readonly model?: string;
   readonly background?: boolean;
   readonly 'no-dht'?: boolean;
+  readonly 'no-browser'?: boolean;
 }
 
 type UpInvocation = Invocation<unknown, UpValues>;
@@ -147,7 +149,12 @@ function logMessages({ node }: Host, logger: Logger): void {
   });
 }
 
-function announce(host: Host, dataFolder: string, config: string | undefined, { output, env }: UpInvocation): void {
+function announce(
+  host: Host,
+  dataFolder: string,
+  config: string | undefined,
+  { output, env, values }: UpInvocation,
+): void {
   const { node, control, failures, gateway, dashboard } = host;
   const { url: http, mcpUrl: mcp, takenPort } = gateway;
   const { owners: token } = gateway.tokens;
@@ -186,6 +193,7 @@ function announce(host: Host, dataFolder: string, config: string | undefined, { 
       'Ctrl-C stops it.',
     ].join('\n'),
   );
+  if (shown && page !== undefined && !output.json && !values['no-browser']) openInBrowser(page, dataFolder, env);
 }
 
 /** Two agents of this node of which the first may write to the second, for the example; empty if there are none. */

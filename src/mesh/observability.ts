@@ -50,6 +50,7 @@ type StreamRecord = RoutingRecord | BroadcastRecord | A2ALogEvent;
 export class A2AObservability {
   readonly #stream: EventStream<StreamRecord, A2ALogEvent>;
   #counters = new Counters();
+  #decisions = 0;
 
   constructor(init: A2AObservabilityInit = {}) {
     const logger = init.logger ?? silentLogger;
@@ -69,12 +70,14 @@ export class A2AObservability {
   /** Adds an event to the stream and to the counters; a duration that is not `measured` is not averaged. */
   emit(event: A2ALogEvent, measured = true): void {
     this.#counters.count(event, measured);
+    if (event.type === 'routing-decision') this.#decisions++;
     this.#stream.append(event);
   }
 
   /** @internal The hot path: counts a routed message without expanding its record. */
   routed(record: RoutingRecord, measured: boolean): void {
     this.#counters.routed(record, record.sent, record.received ? 1 : 0, measured);
+    this.#decisions++;
     this.#stream.append(record);
   }
 
@@ -82,12 +85,18 @@ export class A2AObservability {
   broadcast(record: BroadcastRecord): void {
     const received = record.reached.reduce((count, { node }) => (node === undefined ? count + 1 : count), 0);
     this.#counters.routed(record, true, received, true);
+    this.#decisions++;
     this.#stream.append(record);
   }
 
   /** @internal Is there a listener to every message, or, with `crossesTiers`, to messages that cross tiers? */
   isWatched(crossesTiers: boolean): boolean {
     return crossesTiers ? this.#stream.hasListeners : this.#stream.hasUnfilteredListeners;
+  }
+
+  /** Messages that were delivered or refused since the start. */
+  get decisions(): number {
+    return this.#decisions;
   }
 
   getMetrics(): A2AMetrics {

@@ -48,6 +48,8 @@ import { controlMethods } from './control/methods.js';
 import { PAGE_OPERATIONS } from './control/page-operations.js';
 import { ControlServer } from './control/server.js';
 import { StoreOperations } from './control/store-operations.js';
+import { AnswerRecord } from './devices/answer-record.js';
+import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import type { EclipticNode } from './node.js';
 import { openStore, TABLES } from './tables.js';
 
@@ -140,7 +142,17 @@ export class Host {
     const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify });
     const wakes = new Wakes({ runtime, adapterFor: clientAdapters(runtime, children) }, onramp?.wake);
     configured.startServers();
+    const devices = node.openDevices();
+    const elsewhere = devices && new WaitingElsewhere({ runtime, devices }, { folder: dataFolder });
+    parts.add({ name: 'answers to other devices', stop: () => elsewhere?.close() });
+    const { approvals } = resources;
+    const ownName = devices?.ownName ?? '';
+    const answers = new AnswerRecord(
+      { runtime, observability: node.observability, approvals, ownName },
+      { folder: dataFolder },
+    );
     await node.start();
+    elsewhere?.start();
 
     const { grpcPort, ...http } = init.http ?? {};
     const url = () => servedBy(node).url;
@@ -180,7 +192,7 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes },
+      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => agentFindings({ runtime, children, env }),
       shutDown: () => runtime.defer(() => void host.stopForOwner()),

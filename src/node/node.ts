@@ -32,6 +32,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
 import type { Store } from '../store/store.js';
 import type { Swarms } from '../work/swarm/swarms.js';
+import { OwnerDevices } from './devices/owner-devices.js';
 
 export interface Records {
   readonly journal: JournalLog;
@@ -157,6 +158,15 @@ export class EclipticNode {
     const codingAgents = await CodingAgents.open({ ...components, mail, store, person, agent, owner }, init);
     parts.add({ name: 'coding agents', stop: () => codingAgents.close() });
     return codingAgents;
+  }
+
+  /** @internal The owner's other devices, if the node has a network. */
+  openDevices(): OwnerDevices | undefined {
+    const { network, identity, runtime, parts } = this.#components;
+    if (!network) return undefined;
+    const devices = new OwnerDevices({ runtime, network, identity });
+    parts.add({ name: 'owner devices', stop: () => devices.close() });
+    return devices;
   }
 
   /** With a store, the profiles in it: the first agent gets the project that tasks belong to by default. */

@@ -27,10 +27,12 @@ import { Login } from '../mcp/upstream/login.js';
 import { CredentialStore } from '../mcp/upstream/login-attempt.js';
 import { Logins } from '../mcp/upstream/logins.js';
 import { audit } from '../mesh/audit/tables.js';
+import { A2AObservability } from '../mesh/observability.js';
 import { checkSignedCard } from '../network/membership/announcements.js';
 import type { Config } from '../node/config/schema.js';
 import { ControlClient } from '../node/control/client.js';
 import { completeId } from '../node/control/context.js';
+import { AnswerRecord } from '../node/devices/answer-record.js';
 import { Host } from '../node/host.js';
 import { openStore } from '../node/tables.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
@@ -72,6 +74,15 @@ const triggers: Record<Met, () => unknown> = {
     const { node, alice } = await start();
     node.agent({ id: 'sun' });
     return alice.send('sun', 'a plan', { type: 'task-proposal' });
+  },
+  ALREADY_ANSWERED: () => {
+    const decision = { verdict: 'deny' as const, by: 'laptop (abc)', at: 0 };
+    const approval = { id: 'A', kind: 'action', subject: 's', summary: '?', details: {}, createdAt: 0, decision };
+    const runtime = new SimulatedRuntime();
+    const record = new AnswerRecord({
+      ...{ runtime, observability: new A2AObservability(), approvals: { items: [approval] }, ownName: 'desk' },
+    });
+    throw record.whyGone('approval:A');
   },
   CHANNEL_CLOSED: async () => {
     const { node, alice, bob } = await start();

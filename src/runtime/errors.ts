@@ -171,6 +171,7 @@ export const ERRORS = {
   PACKAGE_REQUIRED: entry('A required package is not installed.', false, 501, -32165),
   HOST_REFUSED: entry('The Host or Origin header is not allowed.', false, 403, -32163),
   APPROVAL_NOT_FOUND: entry('No approval request with that name or id is open.', false, 404, -32182),
+  ALREADY_ANSWERED: entry('Another answer was given before, here or on another device.', false, 409, -32194),
   LOGIN_REQUIRED: entry('An MCP server requires a login.', false, 503, -32183),
   LOGIN_FAILED: entry('A login to an MCP server was refused, failed or came too late.', false, 403, -32184),
   PROPOSAL_TIMEOUT: entry('The proposal was not answered within its deadline.', true, 504, -32230),

@@ -133,6 +133,24 @@ describe('tasks, task and cancel', () => {
     expect(await tasks('--limit', '1')).toHaveLength(1);
   });
 
+  it('answer the question of the owner’s task, and of no other caller’s [FC.14]', async () => {
+    const asked = await invoke('ask');
+    expect([asked.code, asked.stderr]).toEqual([1, expect.stringContaining('which one?')]);
+    const [row] = await tasks('--state', 'input-required');
+    expect((await run(['task', 'answer', row!.id, 'blue'])).code).toBe(0);
+    let detail: TaskDetail | undefined;
+    while (detail?.state !== 'TASK_STATE_COMPLETED') {
+      detail = JSON.parse((await run(['task', row!.id, '--json'])).stdout) as TaskDetail;
+    }
+    expect(JSON.stringify(detail.task)).toContain('you chose blue');
+    const alice = JSON.parse((await run(['token', 'create', 'asker', '--json'])).stdout).token as string;
+    await run(['invoke', url, 'ask', '--token', alice, '--skill', 'talk']);
+    const [other] = await tasks('--state', 'input-required', '--caller', 'asker');
+    expect((await run(['task', 'answer', other!.id, 'red'])).stderr).toMatch(
+      /^SENDER_REFUSED: .*asker, who must answer/,
+    );
+  });
+
   it('list proposals and sub-tasks of swarms beside the tasks of A2A clients, each with its kind [T-G5]', async () => {
     await invoke('hello');
     expect((await run(['propose', 'talker', 'sing'])).code).toBe(0);

@@ -96,7 +96,7 @@ describe('the overview', () => {
         config: {
           agents: {
             mars: { model: model.config },
-            saturn: { command: { command: join(ROOT, 'no-such-program') } },
+            saturn: { acp: { command: join(ROOT, 'no-such-program') } },
             io: { sandbox: 'lab' },
           },
         },
@@ -142,7 +142,7 @@ describe('the overview', () => {
       const worker = view.getByRole('table', { name: 'Workers of this agent' }).getByRole('row', { name: /saturn/ });
       await worker.getByText('unavailable').waitFor();
       await page.evaluate("location.hash = '#/agents/venus'");
-      await view.getByText('ecliptic staff --roles venus').waitFor();
+      await view.getByText('ecliptic staff --roles venus', { exact: true }).waitFor();
       await page.evaluate("location.hash = '#/agents/no-such-agent'");
       await page.getByText('There is no agent “no-such-agent” here').waitFor();
       expect(faults).toEqual([]);

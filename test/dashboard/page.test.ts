@@ -1,41 +1,22 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
+import type { Waiting } from '../../src/http/dashboard/facts.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
-import { stablePort } from '../ports.js';
-import { ScriptedModel } from '../scripted-model.js';
-import { ROOT } from '../source-files.js';
+import { inCluster, until } from '../nodes/cluster.js';
+import { BIN, ROOT } from '../source-files.js';
 import { browse } from './browser.js';
+import { linkOf, nodeWithModel } from './desk.js';
 
 vi.setConfig({ testTimeout: 90_000 });
 
 const MARKUP = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><b>bold</b>';
 /** Where pictures go that a person wants to look at. */
 const SHOTS = process.env.ECLIPTIC_SHOTS;
-
-/** A node whose agent mars asks before it writes a file. */
-async function nodeWithModel(cluster: Cluster): Promise<ProcessNode> {
-  const model = await ScriptedModel.start(({ messages }) => {
-    const last = messages.at(-1)!;
-    if (last.role === 'tool') return `done: ${last.content}`;
-    return { text: 'I write it.', calls: [['write_file', { path: 'login.js', content: 'export const login = 1;\n' }]] };
-  });
-  cluster.onEnd(() => model.stop());
-  return cluster.start('desk', {
-    args: ['--no-dht', '--port', String(await stablePort())],
-    config: {
-      agents: { mars: { model: model.config } },
-      policy: [{ action: 'fs.write', decision: 'ask' }],
-    },
-  });
-}
-
-async function linkOf(node: ProcessNode): Promise<string> {
-  return (await node.json<{ url: string }>('open')).url;
-}
 
 describe('the page in a browser', () => {
   it(
@@ -55,8 +36,9 @@ describe('the page in a browser', () => {
       const item = page.locator('.item[data-kind=approval]');
       await item.waitFor();
       expect(await item.textContent()).toMatch(/mars.*fs\.write.*login\.js/s);
-      const [row] = await node.json<{ id: string; actions: string[] }[]>('waiting');
-      expect(row).toMatchObject({
+      expect(await item.locator('.diff').textContent()).toBe('+export const login = 1;\n');
+      const { items } = await node.json<Waiting>('waiting');
+      expect(items[0]).toMatchObject({
         id: expect.stringMatching(/^approval:/),
         actions: ['allow-once', 'allow-always', 'deny'],
       });
@@ -64,7 +46,7 @@ describe('the page in a browser', () => {
       await page.keyboard.press('a');
       expect(JSON.stringify(await asked)).toContain('Wrote 24 characters to login.js.');
       await page.getByText('Nothing waits for you.').waitFor();
-      expect(await node.json('waiting')).toEqual([]);
+      expect(await node.json('waiting')).toEqual({ items: [], missing: [] });
       await page.getByRole('link', { name: 'Messages' }).click();
       await page.locator('.message', { hasText: 'sun → mars' }).first().waitFor();
 
@@ -131,6 +113,36 @@ describe('the page in a browser', () => {
       await third.getByText('Nothing waits for you.').waitFor();
       expect(await node.json('open', '--revoke')).toEqual({ ended: 2 });
       await third.getByText('You have no session here').waitFor();
+    }),
+  );
+
+  it(
+    'is opened in the browser of a desktop, by a link that other users of the machine cannot see [FC.12]',
+    inCluster(async (cluster) => {
+      const node = await nodeWithModel(cluster);
+      const programs = join(cluster.folder, 'programs');
+      const opened = join(cluster.folder, 'opened');
+      mkdirSync(programs);
+      writeFileSync(
+        join(programs, 'xdg-open'),
+        `#!/bin/sh\necho "$1" > '${opened}.part' && mv '${opened}.part' '${opened}'\n`,
+        {
+          mode: 0o755,
+        },
+      );
+      const { SSH_CONNECTION: _, CI: __, BROWSER: ___, ...env } = process.env;
+      const desktop = { ...env, PATH: `${programs}:${env.PATH}`, DISPLAY: ':1' };
+      const [printed] = execFileSync(BIN, ['open', '--data', node.data], { env: desktop, encoding: 'utf8' }).split(
+        '\n',
+      );
+      await until(async () => existsSync(opened), 'the browser is started');
+      const address = readFileSync(opened, 'utf8').trim();
+      expect(address).not.toContain('token');
+      expect(statSync(fileURLToPath(address)).mode & 0o077).toBe(0);
+      const { page } = await browse(cluster);
+      await page.goto(address);
+      await page.getByText('Nothing waits for you.').waitFor();
+      expect(printed).toMatch(/^http:.*#token=/);
     }),
   );
 

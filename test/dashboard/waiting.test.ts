@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import type { WaitingItem } from '../../src/http/dashboard/facts.js';
+import type { Waiting, WaitingItem } from '../../src/http/dashboard/facts.js';
 import type { RunView } from '../../src/plans/run-news.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { inCluster, until } from '../nodes/cluster.js';
@@ -38,7 +38,7 @@ describe('ecliptic waiting', () => {
           hierarchy: { retryDelayMs: 20, escalation: { policy: 'manual' } },
         },
       });
-      const list = () => node.json<WaitingItem[]>('waiting');
+      const list = async () => (await node.json<Waiting>('waiting')).items;
       const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
       await alice.call('mesh_send', { to: 'operator', text: 'Which branch?\nThere are two.', needs: 'reply' });
       writeFileSync(join(node.home, 'plan.yaml'), PLAN);
@@ -70,7 +70,10 @@ describe('ecliptic waiting', () => {
       await until(async () => (await node.call<RunView>('run', { id: run!.id })).status === 'done', 'the run is done');
       expect((await list()).map(({ id }) => id)).toEqual([worker.id]);
       const gone = await node.run('waiting', 'answer', task.id, 'retry');
-      expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining('APPROVAL_NOT_FOUND')]);
+      expect([gone.code, gone.stderr]).toEqual([
+        1,
+        expect.stringContaining('ALREADY_ANSWERED: answered on desk, retry'),
+      ]);
     }),
   );
 });

@@ -79,6 +79,7 @@ describe('in a mesh of three nodes', () => {
 
     it.each<[string[], Grant]>([
       [[], { tiers: [0, 1, 2, 3], invite: true }],
+      [['--owner'], { tiers: [0, 1, 2, 3], invite: true, owner: true }],
       [['--other'], { tiers: [2, 3], invite: false }],
       [['--tiers', ' 2 , 3 '], { tiers: [2, 3], invite: false }],
       [['--other', '--tiers', '3'], { tiers: [3], invite: false }],
@@ -106,6 +107,7 @@ describe('in a mesh of three nodes', () => {
       [['--ttl', 'soon']],
       [['--sandbox', '']],
       [['somebody']],
+      [['--owner', '--other']],
     ])('refuses %j as wrong usage', async (flags) => {
       await expectUsage(a.run('invite', ...flags));
     });
@@ -121,6 +123,12 @@ describe('in a mesh of three nodes', () => {
       expect(await c.run('invite')).toMatchObject({ code: 1, stdout: '', stderr: startingWith('NOT_GRANTED: ') });
       const { stderr } = await c.run('invite', '--json');
       expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'NOT_GRANTED' } });
+    });
+
+    it('as the owner’s device is refused for nodes that are none themselves [FC.35]', async () => {
+      const { stderr } = await b.run('invite', '--owner', '--json');
+      expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'NOT_GRANTED' } });
+      expect(await b.json<Invite>('invite')).toMatchObject({ grant: { invite: true } });
     });
 
     it('needs a running node', async () => {
@@ -165,11 +173,11 @@ describe('in a mesh of three nodes', () => {
       const { code, stdout } = await a.run('peers');
       const [headings, ...rows] = stdout.trimEnd().split('\n');
       expect(code).toBe(0);
-      expect(headings).toMatch(/^NODE +NAME +STATE +LINK +AGENTS +TIERS$/);
+      expect(headings).toMatch(/^NODE +NAME +STATE +LINK +AGENTS +TIERS +OWNER$/);
       expect(rows.sort()).toEqual(
         [
-          expect.stringMatching(new RegExp(`^${b.key.slice(0, 12)} +b +connected +websocket +2 +L0 L1 L2 L3$`)),
-          expect.stringMatching(new RegExp(`^${c.key.slice(0, 12)} +c +connected +websocket +1 +L2 L3$`)),
+          expect.stringMatching(new RegExp(`^${b.key.slice(0, 12)} +b +connected +websocket +2 +L0 L1 L2 L3 +-$`)),
+          expect.stringMatching(new RegExp(`^${c.key.slice(0, 12)} +c +connected +websocket +1 +L2 L3 +-$`)),
         ].sort(() => (b.key < c.key ? 0 : -1)),
       );
     });
@@ -186,6 +194,7 @@ describe('in a mesh of three nodes', () => {
         agents: 1,
         tiers: [2, 3],
         sandboxes: null,
+        owner: false,
         roundTripMs: expect.toSatisfy((ms) => ms === null || ms >= 0),
         clockSkewMs: expect.any(Number),
         software: expect.stringMatching(/^ecliptic \d/),

@@ -16,7 +16,7 @@ export function Id({ id }: { id: string }) {
         {id.length > SHORT_CHARS + 1 ? `${id.slice(0, SHORT_CHARS)}…` : id}
       </a>
       <button type="button" class="copy" title={TEXT.copy(id)} aria-label={TEXT.copy(id)} onClick={() => void copy()}>
-        <span aria-hidden="true">⧉</span>
+        <span class="copy-icon" aria-hidden="true" />
       </button>
     </span>
   );

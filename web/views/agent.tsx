@@ -86,7 +86,7 @@ function Found({ agent, address }: { agent: AgentRow; address: string }) {
   );
 }
 
-function Workers({ agent: { id, node, state, workers } }: { agent: AgentRow }) {
+function Workers({ agent: { node, state, workers } }: { agent: AgentRow }) {
   const { value: providers = [] } = useRead<readonly ProviderRow[]>('providers');
   const text = AGENT_TEXT.workers;
   if (workers.length === 0) {
@@ -96,7 +96,7 @@ function Workers({ agent: { id, node, state, workers } }: { agent: AgentRow }) {
       </Part>
     );
   }
-  const rows = node === null ? providers.filter(({ id: provider, pool }) => (pool ?? provider) === id) : [];
+  const rows = node === null ? providers : [];
   return (
     <Part title={text.title}>
       <Grid label={text.label} columns={text.columns}>

@@ -1,8 +1,8 @@
 import { useEffect, useRef } from 'preact/hooks';
-import type { WaitingAction, WaitingItem } from '../../src/http/dashboard/facts.js';
+import type { SentAnswer, WaitingAction, WaitingItem } from '../../src/http/dashboard/facts.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { shortAddress } from '../parts/facts.js';
-import { answer, busy, now, replying, select, selected, waiting, waitingError } from '../store.js';
+import { answer, busy, missing, now, replying, select, selected, waiting, waitingError } from '../store.js';
 import { ACTION_KEYS, ACTIONS, KINDS, span, TEXT } from '../text.js';
 
 /** What waits for the owner: the selected item is open, and can be answered on the spot. */
@@ -12,6 +12,7 @@ export function Needs() {
   return (
     <>
       <Stale error={waitingError.value} />
+      <Missing />
       {items.length === 0 ? (
         <Empty command={TEXT.needs.noneCommand}>
           {TEXT.needs.none} {TEXT.needs.noneHow}
@@ -28,26 +29,59 @@ export function Needs() {
   );
 }
 
+/** The devices of the owner's whose items are not here. */
+function Missing() {
+  if (missing.value.length === 0) return null;
+  return (
+    <ul class="missing">
+      {missing.value.map(({ node, name, since, reason }) => (
+        <li key={node} class="dim" title={node}>
+          <span aria-hidden="true">◌</span>{' '}
+          {TEXT.needs.missing(name, reason, since === null ? undefined : span(now.value - since))}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function Item({ item, isSelected }: { item: WaitingItem; isSelected: boolean }) {
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (isSelected) row.current?.scrollIntoView({ block: 'nearest' });
   }, [isSelected]);
-  const { id, kind, title, from, since } = item;
+  const { id, kind, title, from, since, node, answer: sent } = item;
   return (
     <li ref={row} class={isSelected ? 'item is-selected' : 'item'} data-kind={kind}>
       <button type="button" class="head" aria-expanded={isSelected} onClick={() => select(id)}>
         <span class="kind warn">
           <span aria-hidden="true">▲</span> {KINDS[kind]}
         </span>
-        <span class="from mono">{shortAddress(from)}</span>
+        <span class="from mono">
+          {shortAddress(from)}
+          {node && (
+            <span class="dim" title={node.node}>
+              {' '}
+              {TEXT.needs.on(node.name)}
+            </span>
+          )}
+        </span>
         <span class="age dim" title={since === null ? undefined : new Date(since).toISOString()}>
           {since === null ? '' : span(now.value - since)}
         </span>
         <span class="title">{title}</span>
+        {sent && <Sent sent={sent} />}
       </button>
       {isSelected && <Open item={item} />}
     </li>
+  );
+}
+
+function Sent({ sent: { state, action, by, at, reason } }: { sent: SentAnswer }) {
+  return (
+    <span class={state === 'sent' ? 'sent dim' : 'sent bad'} title={new Date(at).toISOString()}>
+      <span aria-hidden="true">{state === 'sent' ? '○' : '✕'}</span>{' '}
+      {state === 'sent' ? TEXT.needs.sent(action, by, span(now.value - at)) : TEXT.needs.refused(action, reason ?? '')}
+    </span>
   );
 }
 
@@ -91,6 +125,7 @@ function Open({ item }: { item: WaitingItem }) {
 }
 
 function Actions({ item, actions }: { item: WaitingItem; actions: readonly WaitingAction[] }) {
+  if (item.answer?.state === 'sent') return null;
   if (actions.length === 0) return <p class="dim">{TEXT.needs.noAction}</p>;
   const act = (action: WaitingAction) => {
     if (action === 'reply') replying.value = item.id;

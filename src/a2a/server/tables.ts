@@ -20,7 +20,7 @@ export const tasks = defineTable('tasks', {
     document: 'text',
   },
   key: ['id'],
-  indexes: [['owner', 'statusAt'], ['owner', 'sendKey'], ['state']],
+  indexes: [['owner', 'statusAt'], ['owner', 'sendKey'], ['state', 'statusAt'], ['statusAt']],
 });
 export type TaskRow = RowOf<typeof tasks>;
 

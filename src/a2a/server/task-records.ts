@@ -37,7 +37,7 @@ export interface TaskRecords {
   idsBeginning(prefix: string, limit: number): Promise<string[]>;
   eventsAfter(id: string, sequence: number): Promise<TaskEvent[]>;
   /** The tasks of a caller, or all; of one agent if a tenant is named; filtered, latest status first. */
-  list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]>;
+  list(owner: string | undefined, request: ListTasksRequest, limit?: number): Promise<TaskRecord[]>;
   /** Oldest first. */
   recentSends(limit: number): Promise<(Pick<TaskRecord, 'owner' | 'sendKey'> & { id: string })[]>;
   unfinished(): Promise<TaskRecord[]>;
@@ -192,12 +192,12 @@ export class StoreTaskRecords implements TaskRecords {
     return events.filter(({ sequence }) => sequence > after);
   }
 
-  async list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]> {
+  async list(owner: string | undefined, request: ListTasksRequest, limit = MAX_LISTED): Promise<TaskRecord[]> {
     const rows = await this.#store.read(taskTable, {
       where: { ...(owner !== undefined && { owner }), ...(request.status && { state: request.status }) },
       orderBy: 'statusAt',
       descending: true,
-      limit: MAX_LISTED,
+      limit,
     });
     const records = rows.map(fromRow).filter(({ model }) => matchesFilter(model.task, request));
     return records.sort((a, b) => compareTasks(a.model.task, b.model.task));

@@ -169,6 +169,12 @@ export class TaskService {
     return sent;
   }
 
+  /** Continues a task that waits for its caller. */
+  async answer(owner: string, id: string, text: string): Promise<void> {
+    const messageId = this.#components.runtime.id();
+    await this.send(owner, { message: { messageId, role: 'ROLE_USER', parts: [{ text }], taskId: id } });
+  }
+
   /** A repeated send, which led to the task `id`. */
   async #again(
     owner: string,
@@ -363,7 +369,7 @@ export class OperatorTasks {
   }
 
   async list({ state, caller, limit }: TaskFilter): Promise<TaskRecord[]> {
-    const found = await this.#components.records.list(caller, { ...(state && { status: state }) });
+    const found = await this.#components.records.list(caller, { ...(state && { status: state }) }, limit);
     return found.slice(0, limit);
   }
 
@@ -377,6 +383,18 @@ export class OperatorTasks {
 
   async cancel(id: string): Promise<Task> {
     return this.#components.tasks.cancel(await this.#ownerOf(id), id);
+  }
+
+  /** Answers the question of a task that the owner gave. */
+  async answer(id: string, text: string): Promise<Task> {
+    const owner = await this.#ownerOf(id);
+    if (owner !== OPERATOR.address) {
+      throw new EclipticError('SENDER_REFUSED', `the task is of ${owner}, who must answer its question`, {
+        taskId: id,
+      });
+    }
+    await this.#components.tasks.answer(owner, id, text);
+    return (await this.#components.tasks.get(owner, id)).model.task;
   }
 
   async follow(id: string, after: number): Promise<Subscription> {

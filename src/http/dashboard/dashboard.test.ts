@@ -15,7 +15,7 @@ import { PageSessions } from './page-sessions.js';
 
 const ITEM: WaitingItem = {
   ...{ id: 'approval:1', kind: 'approval', since: 1, until: null, title: 'may mars write a.js?', from: 'mars' },
-  ...{ details: [], diff: [], actions: ['allow-once', 'deny'] },
+  ...{ details: [], diff: [], actions: ['allow-once', 'deny'], node: null, answer: null },
 };
 
 const OPERATIONS: readonly PageOperation[] = [
@@ -40,7 +40,6 @@ class Source implements DashboardSource {
   failure: EclipticError | undefined;
   readonly answers: unknown[] = [];
   readonly viewers: (Viewer | undefined)[] = [];
-  tell: (message: MessageLine) => void = () => {};
 
   node = () => ({ node: 'key', name: 'laptop', version: '1' });
 
@@ -55,10 +54,19 @@ class Source implements DashboardSource {
     return undefined;
   }
 
-  follow(each: (message: () => MessageLine) => void, signal: AbortSignal) {
-    this.tell = (message) => each(() => message);
+  #routed = 0;
+  #each: (message: MessageLine) => void = () => {};
+  routed = () => this.#routed;
+
+  tell(message: MessageLine): void {
+    this.#routed++;
+    this.#each(message);
+  }
+
+  follow(each: (message: MessageLine) => void, signal: AbortSignal) {
+    this.#each = each;
     signal.addEventListener('abort', () => {
-      this.tell = () => {};
+      this.#each = () => {};
     });
   }
 }

@@ -47,15 +47,20 @@ function start() {
   const following: AbortSignal[] = [];
   let reads = 0;
   let tell = () => {};
+  let routed = 0;
   const source: DashboardSource = {
     node: () => ({ node: 'k', name: 'n', version: '1' }),
     run: async () => {
       reads++;
       return [];
     },
+    routed: () => routed,
     follow(each, signal) {
       following.push(signal);
-      tell = () => each(() => LINE);
+      tell = () => {
+        routed++;
+        each(LINE);
+      };
     },
   };
   const feed = new EventFeed(runtime, source);

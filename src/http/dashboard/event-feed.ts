@@ -79,9 +79,13 @@ export class EventFeed {
   /** Changes whenever numbers would not be continuous. */
   #epoch = '';
   #last = 0;
-  #seen = 0;
+  /** Messages of this interval that were passed on. */
+  #shown = 0;
+  /** Messages of the node at the start of this interval. */
+  #routed = 0;
   #idle = 0;
   #timer: Timer | undefined;
+  /** Undefined in the rest of an interval with too many messages: then they cost nothing. */
   #following: AbortController | undefined;
 
   constructor(runtime: Runtime, source: DashboardSource) {
@@ -143,19 +147,31 @@ export class EventFeed {
 
   #begin(): void {
     this.#idle = 0;
-    if (this.#following) return;
+    if (this.#timer) return;
     this.#epoch = this.#runtime.id();
     this.#last = 0;
     this.#ring = [];
-    this.#following = new AbortController();
-    this.#source.follow((message) => this.#take(message), this.#following.signal);
+    this.#follow();
     this.#schedule();
+  }
+
+  #follow(): void {
+    this.#shown = 0;
+    this.#routed = this.#source.routed();
+    if (this.#following) return;
+    this.#following = new AbortController();
+    this.#source.follow((line) => this.#take(line), this.#following.signal);
+  }
+
+  #unfollow(): void {
+    this.#following?.abort();
+    this.#following = undefined;
   }
 
   #end(): void {
     this.#timer?.cancel();
-    this.#following?.abort();
-    this.#following = undefined;
+    this.#timer = undefined;
+    this.#unfollow();
     this.#ring = [];
   }
 
@@ -163,12 +179,11 @@ export class EventFeed {
     this.#timer = this.#runtime.setTimer(() => this.#tick(), TICK_MS);
   }
 
-  /** A message is a function, so that one that is not shown is not described. */
-  #take(message: () => MessageLine): void {
-    this.#seen++;
-    if (this.#seen > MAX_PER_TICK) return;
+  #take(line: MessageLine): void {
+    // Some more come before the source has stopped.
+    if (this.#shown >= MAX_PER_TICK) return;
+    if (++this.#shown === MAX_PER_TICK) this.#unfollow();
     const number = ++this.#last;
-    const line = message();
     const text = encode('message', line, `${this.#epoch}-${number}`);
     this.#ring.push({ number, line, text });
     if (this.#ring.length > RING) this.#ring.shift();
@@ -185,11 +200,12 @@ export class EventFeed {
       this.#end();
       return;
     }
-    const seen = this.#seen;
-    this.#seen = 0;
+    const seen = this.#source.routed() - this.#routed;
+    const passed = this.#shown;
+    this.#follow();
     for (const reader of this.#readers) {
       const { response, missed, filter } = reader;
-      const shown = Math.min(seen, MAX_PER_TICK) - missed;
+      const shown = passed - missed;
       reader.missed = 0;
       // A comment keeps a quiet connection open, and tells the page that it is alive.
       response.write(filter && shown < seen ? encode('sampled', { shown, total: seen }) : ': \n\n');

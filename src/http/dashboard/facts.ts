@@ -20,11 +20,19 @@ export interface Detail {
   readonly text: string;
 }
 
+/** A node, and the name that people use for it. */
+export interface Device {
+  readonly node: string;
+  readonly name: string;
+}
+
+export const WAITING_KINDS = ['approval', 'question', 'tool', 'mail', 'held', 'task', 'worker'] as const;
+
 /** Something that only the owner can settle. */
 export interface WaitingItem {
-  /** The kind, a colon, and the id within that kind. */
+  /** The kind, a colon, and the id within that kind; for an item of another node also `@` and that node's key. */
   readonly id: string;
-  readonly kind: 'approval' | 'tool' | 'mail' | 'held' | 'task' | 'worker';
+  readonly kind: (typeof WAITING_KINDS)[number];
   /** Null where the node does not record it. */
   readonly since: number | null;
   /** When it is decided without the owner. */
@@ -36,6 +44,33 @@ export interface WaitingItem {
   /** Lines that begin with `+`, `-` or a space. */
   readonly diff: readonly string[];
   readonly actions: readonly WaitingAction[];
+  /** The node that it waits on, and that decides about it; null: this one. */
+  readonly node: Device | null;
+  /** An answer of this device to an item of another node. */
+  readonly answer: SentAnswer | null;
+}
+
+/** `sent`: the other node has not confirmed it yet. `refused`: that node did not take it, for the reason given. */
+export interface SentAnswer {
+  readonly state: 'sent' | 'refused';
+  readonly action: WaitingAction;
+  readonly at: number;
+  /** The name of the device that sent it. */
+  readonly by: string;
+  readonly reason: string | null;
+}
+
+/** A device of the owner's whose items are not shown, or not all of them. */
+export interface MissingDevice extends Device {
+  /** When it was last heard of; null if never. */
+  readonly since: number | null;
+  readonly reason: string;
+}
+
+/** Everything that waits for the owner, here and on the owner's other devices. */
+export interface Waiting {
+  readonly items: readonly WaitingItem[];
+  readonly missing: readonly MissingDevice[];
 }
 
 /** One routed message and the router's verdict. */
@@ -64,6 +99,10 @@ export interface NodeView {
 export interface Answered {
   readonly id: string;
   readonly action: WaitingAction;
+  /** `sent`: the node that decides has not confirmed it yet; this node repeats it until it does. */
+  readonly state: 'confirmed' | 'sent';
+  /** The node that decides; null: this one. */
+  readonly node: Device | null;
 }
 
 /** An operation of the node that pages may use, as the data API describes and serves it. */
@@ -96,6 +135,8 @@ export interface DashboardSource {
   node(): NodeView;
   /** Runs an operation, for the owner unless a viewer is given. Checks the parameters. */
   run(name: string, params: Readonly<Record<string, unknown>>, signal: AbortSignal, viewer?: Viewer): Promise<unknown>;
+  /** Messages that were delivered or refused since the node started. */
+  routed(): number;
   /** Calls back with each message as it is routed, until the signal aborts. */
-  follow(each: (message: () => MessageLine) => void, signal: AbortSignal): void;
+  follow(each: (message: MessageLine) => void, signal: AbortSignal): void;
 }

@@ -88,7 +88,7 @@ export class Upstreams {
   }
 
   /** Approves all quarantined definitions, or those with this id or `server.name`. Returns the approved ones. */
-  approve(which: { all: true } | { subject: string }): readonly Approval[] {
+  approve(which: { all: true } | { subject: string }, by = 'operator'): readonly Approval[] {
     const waiting = this.#components.approvals.waiting.filter(isDefinition);
     const meant =
       'all' in which ? waiting : waiting.filter(({ id, subject }) => id === which.subject || subject === which.subject);
@@ -99,7 +99,7 @@ export class Upstreams {
     if (meant.length === 0) return [];
     // Pin first: if the process ends between the two steps, the request is withdrawn at the next start.
     this.#pin(meant);
-    const decided = this.#components.approvals.decide('allow-once', 'operator', ...meant.map(({ id }) => id));
+    const decided = this.#components.approvals.decide('allow-once', by, ...meant.map(({ id }) => id));
     this.#reconsider(meant);
     return decided;
   }

@@ -8,6 +8,7 @@ import {
   ChainSchema,
   checkChain,
   type Grant,
+  isOwners,
   issueCertificate,
   isWithin,
   type Removals,
@@ -291,6 +292,19 @@ describe('a chain of certificates', () => {
     expect(reasonOf(() => check(lastOf(lineOf(3, { 1: { grant: above }, 2: { grant: below } }))))).toMatch(/beyond/);
     // Nor does a certificate below it help.
     expect(reasonOf(() => check(lastOf(lineOf(4, { 1: { grant: above }, 2: { grant: above } }))))).toMatch(/beyond/);
+  });
+
+  it('passes the owner grant on from members that have it only; the founder has it without a word [FC.35]', () => {
+    const owner: Grant = { ...FULL, owner: true };
+    const given = lineOf(3, { 1: { grant: owner }, 2: { grant: owner } });
+    expect(check(lastOf(given))).toEqual(owner);
+    expect(given.chains.map(([own]) => isOwners(own!))).toEqual([true, true, true]);
+    expect(lineOf(3).chains.map(([own]) => isOwners(own!))).toEqual([true, false, false]);
+    expect(reasonOf(() => check(lastOf(lineOf(3, { 2: { grant: owner } }))))).toMatch(/beyond/);
+    const [own, ...above] = lastOf(lineOf(2));
+    const forged = [{ ...own!, grant: owner }, ...above];
+    expect(reasonOf(() => check(forged))).toMatch(/signature/);
+    expect(ChainSchema.safeParse([{ ...own!, grant: { ...FULL, owner: false } }, ...above]).success).toBe(false);
   });
 
   it('never grants what any issuer above did not have', () => {

@@ -15,6 +15,8 @@ export const GrantSchema = z.strictObject({
   sandboxes: z.array(z.string().min(1).max(LIMITS.idChars)).min(1).max(16).optional(),
   /** May it invite others, and remove them? */
   invite: z.boolean(),
+  /** It is a device of the owner's, which sees and answers what waits on the others. */
+  owner: z.literal(true).optional(),
 });
 
 const CertificateSchema = z.strictObject({
@@ -96,9 +98,19 @@ export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals
   return own.grant;
 }
 
+/** Is the node of this certificate a device of the owner's? The founder, whose certificate the root signed, always is. */
+export function isOwners({ grant, issuer, mesh }: Certificate): boolean {
+  return grant.owner === true || issuer === mesh;
+}
+
+/** The grant that a member may pass on. */
+export function limitOf(certificate: Certificate): Grant {
+  return isOwners(certificate) ? { ...certificate.grant, owner: true } : certificate.grant;
+}
+
 function checkIssuer(parent: Certificate, child: Certificate, node: string): void {
   if (!parent.grant.invite) throw refusedMember(node, 'its issuer may not invite');
-  if (!isWithin(child.grant, parent.grant)) throw refusedMember(node, 'its grant goes beyond its issuer’s');
+  if (!isWithin(child.grant, limitOf(parent))) throw refusedMember(node, 'its grant goes beyond its issuer’s');
   if (child.issuedAt < parent.issuedAt || child.issuedAt > parent.expiresAt) {
     throw refusedMember(node, 'its issuer was not a member at the time');
   }
@@ -126,7 +138,8 @@ export function isWithin(grant: Grant, limit: Grant): boolean {
   return (
     grant.tiers.every((tier) => limit.tiers.includes(tier)) &&
     (limit.sandboxes === undefined || grant.sandboxes?.every((id) => limit.sandboxes!.includes(id)) === true) &&
-    (limit.invite || !grant.invite)
+    (limit.invite || !grant.invite) &&
+    (limit.owner === true || grant.owner === undefined)
   );
 }
 

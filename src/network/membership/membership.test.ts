@@ -557,6 +557,26 @@ describe('removing a member', () => {
   });
 });
 
+describe('the owner grant', () => {
+  const OWNER: Grant = { ...FULL, owner: true };
+
+  it('is given by devices that have it, on request only, and ends with the membership [FC.35]', () => {
+    const runtime = new SimulatedRuntime();
+    const desktop = founder(runtime);
+    const laptop = admitted(desktop, newcomer(runtime), OWNER);
+    const tablet = admitted(laptop, newcomer(runtime), OWNER);
+    const guest = admitted(laptop, newcomer(runtime));
+    expect([desktop, laptop, tablet, guest].map(({ membership }) => membership.isOwners)).toEqual([
+      ...[true, true, true, false],
+    ]);
+    expect(codeOf(() => guest.membership.invite(OWNER, HOUR))).toBe('NOT_GRANTED');
+    expect(newcomer(runtime).membership.isOwners).toBe(false);
+    expect(restarted(tablet, runtime).membership.isOwners).toBe(true);
+    desktop.membership.remove(laptop.membership.chain);
+    expect(desktop.membership.lapsed(laptop.membership.chain)).toMatch(/removed/);
+  });
+});
+
 describe('renewal', () => {
   it('is given by the issuer past half the life of a certificate, and not before', async () => {
     const runtime = new SimulatedRuntime();

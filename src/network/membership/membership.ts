@@ -11,8 +11,10 @@ import {
   EVERY_TIER,
   type Grant,
   GrantSchema,
+  isOwners,
   issueCertificate,
   isWithin,
+  limitOf,
   refusedMember,
   whyLapsed,
 } from './certificate.js';
@@ -101,6 +103,11 @@ export class Membership {
     return this.chain[0]!.grant;
   }
 
+  /** Is this node a device of the owner's, which may ask and answer the others? */
+  get isOwners(): boolean {
+    return this.#record.state !== undefined && isOwners(this.chain[0]!);
+  }
+
   get bootstrap(): readonly string[] {
     return this.#record.state?.bootstrap ?? [];
   }
@@ -137,7 +144,7 @@ export class Membership {
   /** Makes a one-time secret that admits one node under this grant. */
   invite(grant: Grant, ttlMs: number): Uint8Array {
     const state = this.#record.required;
-    const limit = state.chain[0]!.grant;
+    const limit = limitOf(state.chain[0]!);
     if (!GrantSchema.safeParse(grant).success || !(ttlMs > 0 && ttlMs < YEAR_MS)) {
       throw new EclipticError(
         'INVALID_CONFIG',
@@ -149,7 +156,7 @@ export class Membership {
       throw new EclipticError('NOT_GRANTED', 'this node is too far from the mesh’s founder to invite');
     }
     if (!isWithin(grant, limit)) {
-      throw new EclipticError('NOT_GRANTED', 'an invite cannot grant more tiers or sandboxes than this node has', {
+      throw new EclipticError('NOT_GRANTED', 'an invite cannot grant more than this node has', {
         limit,
       });
     }

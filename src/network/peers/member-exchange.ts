@@ -1,11 +1,12 @@
 import type { EclipticError } from '../../runtime/errors.js';
 import { isAnnouncedBy } from '../membership/announcements.js';
+import type { Chain } from '../membership/certificate.js';
 import type { KnownMember } from '../membership/membership-file.js';
 import { nodeOf, type Removal, RemovalSchema } from '../membership/removal.js';
 import type { Peer } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
 import type { PeerProtocol } from './protocol.js';
-import { CERTIFIED_MEMBERS, ITEM, type Item, type Known, KnownSchema, parsed } from './wire.js';
+import { CERTIFIED_MEMBERS, ITEM, type Item, type Known, KnownSchema, OWNER_DEVICES, parsed } from './wire.js';
 
 /** Members that a node is told of when it connects, and how many in one item. */
 const MAX_TOLD = 256;
@@ -40,8 +41,7 @@ export class MemberExchange implements PeerProtocol {
     const { membership, peers } = this.#components;
     const removed = peers.get(nodeOf(removal));
     if (removed?.chain && membership.removed(removed.chain)) peers.expel(removed.node);
-    const text = JSON.stringify([ITEM.removal, removal]);
-    for (const peer of peers.conversing) peers.guard(() => peer.send(text));
+    for (const peer of peers.conversing) peers.guard(() => this.#sendRemoval(peer, removal));
   }
 
   began(node: string): void {
@@ -49,7 +49,7 @@ export class MemberExchange implements PeerProtocol {
     const peer = peers.get(node)!;
     this.#forgedRemovals.delete(node);
     if (peer.doubledAt !== undefined) this.#tellDoubled(peer);
-    for (const removal of membership.removals) peer.send(JSON.stringify([ITEM.removal, removal]));
+    for (const removal of membership.removals) this.#sendRemoval(peer, removal);
     const renewed = membership.renewed(peer.chain!);
     if (renewed) peer.send(JSON.stringify([ITEM.renewal, renewed]));
     peers.guard(() => membership.members.noteAddresses({ [node]: peer.addresses }));
@@ -73,6 +73,10 @@ export class MemberExchange implements PeerProtocol {
     else this.#takeDoubled(node);
   }
 
+  #sendRemoval(peer: Peer, removal: Removal): void {
+    if (canRead(peer, removal.of) && canRead(peer, removal.by)) peer.send(JSON.stringify([ITEM.removal, removal]));
+  }
+
   /** Both processes are told as they come, and neither is refused: only the owner knows which one is right. */
   #tellDoubled(peer: Peer): void {
     const { node } = peer;
@@ -85,7 +89,7 @@ export class MemberExchange implements PeerProtocol {
 
   #tellOf(peer: Peer, others: readonly Peer[]): void {
     const entries = others.map(({ node, addresses, chain, announcement }) => {
-      if (peer.protocol < CERTIFIED_MEMBERS) return [node, addresses];
+      if (peer.protocol < CERTIFIED_MEMBERS || !canRead(peer, chain!)) return [node, addresses];
       return [node, announcement?.addresses ?? [], chain, announcement?.at ?? 0, announcement?.signature ?? ''];
     });
     for (let from = 0; from < entries.length; from += TOLD_AT_ONCE) {
@@ -163,4 +167,9 @@ export class MemberExchange implements PeerProtocol {
     const day = metAt === null ? '' : new Date(metAt).toISOString().slice(0, 10);
     peer.reason = metAt === null ? 'never met' : `not met since this node started, last met ${day}`;
   }
+}
+
+/** A release before the `owner` grant takes a certificate with it for a violation. */
+function canRead({ protocol }: Peer, chain: Chain): boolean {
+  return protocol >= OWNER_DEVICES || chain.every(({ grant }) => grant.owner === undefined);
 }

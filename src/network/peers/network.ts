@@ -7,7 +7,7 @@ import type { Timer } from '../../runtime/runtime.js';
 import { kindsOf } from '../../system/fetch/dial-guard.js';
 import type { Discovery, Rendezvous, Seeker } from '../discovery/discovery.js';
 import type { WebsocketDiscovery } from '../discovery/websocket-discovery.js';
-import { EVERY_TIER, type Grant } from '../membership/certificate.js';
+import { EVERY_TIER, type Grant, isOwners } from '../membership/certificate.js';
 import { decodeInvite, encodeInvite, inviteTopic } from '../membership/invite.js';
 import { nodeOf } from '../membership/removal.js';
 import { CardExchange } from './card-exchange.js';
@@ -45,6 +45,8 @@ export interface InviteOptions {
   sandboxes?: readonly string[];
   /** May it invite others? Default: only with all tiers and no sandbox. */
   mayInvite?: boolean;
+  /** Is it a device of this owner, which may answer what waits on the others? Default: no. */
+  owner?: boolean;
   /** How long the code can be used. Default 15 minutes. */
   ttlMs?: number;
 }
@@ -144,6 +146,7 @@ export class Network implements CardDiscovery {
       tiers: [...tiers],
       ...(sandboxes && { sandboxes: [...sandboxes] }),
       invite: options.mayInvite ?? everything,
+      ...(options.owner === true && { owner: true as const }),
     };
     this.peers.forgive();
     await this.#ensureMesh();
@@ -234,6 +237,19 @@ export class Network implements CardDiscovery {
     const { membership } = this.#components;
     if (!membership.joined || !membership.grant.tiers.includes(0)) return false;
     return this.peers.get(node)?.grant?.tiers.includes(0) === true;
+  }
+
+  /** Do both certificates, that node's and this one's, say that they are devices of the owner? */
+  isOwnerDevice(node: string): boolean {
+    const { membership } = this.#components;
+    const chain = this.peers.get(node)?.chain;
+    if (!membership.isOwners || !chain || !isOwners(chain[0]!)) return false;
+    return membership.lapsed(chain) === undefined;
+  }
+
+  /** When that member last proved itself to this node, perhaps in an earlier run; null if never. */
+  lastMet(node: string): number | null {
+    return this.#components.membership.members.get(node)?.metAt ?? null;
   }
 
   hasRemoved(node: string): boolean {

@@ -1,6 +1,7 @@
 import type { AgentTier } from '../../mesh/schemas.js';
 import type { DiscoveryStatus } from '../discovery/discovery.js';
 import { permits } from '../membership/announcements.js';
+import { isOwners } from '../membership/certificate.js';
 import type { Membership } from '../membership/membership.js';
 import type { MemberExchange } from './member-exchange.js';
 import type { Peer, PeerStatus } from './peer.js';
@@ -18,6 +19,8 @@ export interface PeerRow {
   readonly agents: number;
   readonly tiers: readonly AgentTier[];
   readonly sandboxes: readonly string[] | null;
+  /** Is it a device of the owner's? */
+  readonly owner: boolean;
   readonly roundTripMs: number | null;
   readonly clockSkewMs: number | null;
   readonly software: string | null;
@@ -43,6 +46,7 @@ export function peerRows({ peers, registry, membership }: ExchangeComponents): P
     agents: registry.countOf(peer.node),
     tiers: peer.grant?.tiers ?? [],
     sandboxes: peer.grant?.sandboxes ?? null,
+    owner: peer.chain !== undefined && isOwners(peer.chain[0]!),
     roundTripMs: peer.roundTripMs ?? null,
     clockSkewMs: peer.clockSkewMs ?? null,
     software: peer.software || null,

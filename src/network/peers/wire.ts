@@ -37,11 +37,14 @@ export const ITEM = {
   tools: 'e',
   documents: 'w',
   leases: 'l',
+  devices: 'devices',
 } as const;
 
-export const PROTOCOL = { min: 1, max: 2 } as const;
+export const PROTOCOL = { min: 1, max: 3 } as const;
 /** Since version 2, `members` items carry certificates, `doubled` items are understood, and mail progress is told. */
 export const CERTIFIED_MEMBERS = 2;
+/** Since version 3, certificates may have the `owner` grant, and `devices` items are understood. */
+export const OWNER_DEVICES = 3;
 
 const Versions = z.object({ min: z.int(), max: z.int() });
 const text = z.string().max(LIMITS.nameChars);

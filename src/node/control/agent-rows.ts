@@ -10,8 +10,7 @@ type Sources = Pick<ControlContext, 'node' | 'failures' | 'codingAgents'>;
 export function agentRows(cards: readonly AgentCard[], { node, failures, codingAgents }: Sources): AgentRow[] {
   const providers = new Map<string, ProviderRow[]>();
   for (const row of node.providers.list()) {
-    const agent = row.pool ?? row.id;
-    providers.set(agent, [...(providers.get(agent) ?? []), row]);
+    for (const agent of new Set([row.id, row.pool])) providers.set(agent, [...(providers.get(agent) ?? []), row]);
   }
   const connected = new Set(codingAgents.present.map(({ name }) => name));
   return cards.map((card) => {

@@ -14,6 +14,8 @@ const refused = (method: Method, params: object) => {
   return undefined;
 };
 
+const ALONE = { emit: () => {}, drained: async () => {}, signal: new AbortController().signal };
+
 describe('the parameters of an operation', () => {
   it.each<[Method, object, string, string]>([
     ['send', { to: 'mars', payload: 1 }, 'as', '"as" must be a non-empty string'],
@@ -83,7 +85,7 @@ describe('a shortened id', () => {
       decide: (_: string, __: string, ...ids: string[]) => decided.push(...ids),
     };
     const context = { node: { providers: {} }, approvals } as unknown as Parameters<typeof operationMethods>[0];
-    operationMethods(context)['approvals.decide']({ verdict: 'deny', ids: ['01JA'] });
+    operationMethods(context)['approvals.decide']({ verdict: 'deny', ids: ['01JA'] }, ALONE);
     expect(decided).toEqual(['01JAB']);
   });
 });

@@ -10,7 +10,7 @@ import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
-import { type Answered, type MessageLine, WAITING_ACTIONS, type WaitingItem } from '../../http/dashboard/facts.js';
+import { type Answered, type MessageLine, WAITING_ACTIONS, type Waiting } from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
@@ -182,6 +182,8 @@ export const API = {
   task: takes(id).gives<TaskDetail>(),
   'task.follow': takes(id).gives<void, TaskDetail | StreamResponse>(),
   'task.cancel': takes(id).gives<Task | TaskRow>(),
+  /** Answers the question of a task that the owner gave. */
+  'task.answer': takes({ ...id, text: required }).gives<Task>(),
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),
@@ -239,9 +241,9 @@ export const API = {
   'page.open': nothing.gives<PageLink>(),
   /** Ends all page sessions and links. */
   'page.revoke': nothing.gives<{ ended: number }>(),
-  /** Everything that only the owner can settle, oldest first. */
-  waiting: nothing.gives<readonly WaitingItem[]>(),
-  'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string }).gives<Answered>(),
+  /** Everything that only the owner can settle, oldest first: here and, unless `local`, on the owner's other devices. */
+  waiting: takes({ local: boolean }).gives<Waiting>(),
+  'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string, local: boolean }).gives<Answered>(),
   approvals: takes({ all: boolean }).gives<readonly Approval[]>(),
   'approvals.decide': takes({
     verdict: oneOf(VerdictSchema.options),
@@ -293,7 +295,7 @@ export const API = {
   invite: takes({
     tiers: listOf<AgentTier>(isTier, 'tiers, each 0, 1, 2 or 3', 1).optional(),
     sandboxes: listOf<string>(isText, 'sandboxes', 1).optional(),
-    ...{ ttlMs: number, mayInvite: boolean },
+    ...{ ttlMs: number, mayInvite: boolean, owner: boolean },
   }).gives<Invite>(),
   join: takes({ code: required }).gives<{ mesh: string }>(),
   leave: nothing.gives<void, { readonly leaving: true }>(),

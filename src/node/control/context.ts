@@ -25,6 +25,9 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
+import type { AnswerRecord } from '../devices/answer-record.js';
+import type { OwnerDevices } from '../devices/owner-devices.js';
+import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
 import type { CallContext } from './server.js';
@@ -74,6 +77,11 @@ export interface ControlContext {
   readonly credentials: Credentials;
   readonly codingAgents: CodingAgents;
   readonly loop: RalphLoop;
+  /** The answers that this node took. */
+  readonly answers: AnswerRecord;
+  /** The owner's other devices, and what waits on them. Absent on a node without a network. */
+  readonly devices: OwnerDevices | undefined;
+  readonly elsewhere: WaitingElsewhere | undefined;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
   readonly shutDown: () => void;

@@ -36,9 +36,10 @@ export function dashboardSource(context: ControlContext, on: Handlers): Dashboar
       const method = name as Method;
       return (on[method] as Handler)(checkParams(method, params), calling(signal) as CallContext<unknown>);
     },
+    routed: () => node.observability.decisions,
     follow(each, signal) {
       const emit = (event: TailEvent) => {
-        if (event.type === 'routing-decision') each(() => routed(event));
+        if (event.type === 'routing-decision') each(routed(event));
       };
       void on.tail({ messages: true }, { ...calling(signal), emit });
     },

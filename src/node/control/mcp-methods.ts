@@ -8,6 +8,7 @@ import type { Party } from '../../mesh/policy.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
+import { deciderOf } from '../devices/answer-record.js';
 import { wrongParameter } from './api.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import type { CallEvent, ToolRow } from './rows.js';
@@ -60,10 +61,10 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
       return { server };
     },
     'tools.pins': () => upstreams.pins,
-    'tools.approve'({ all, subject: given }) {
+    'tools.approve'({ all, subject: given }, { device }) {
       if (!all && !given) throw wrongParameter('subject', 'must be a non-empty string');
       const waiting = upstreams.pins.flatMap(({ id }) => id ?? []);
-      const approved = upstreams.approve(all ? { all } : { subject: completeId(given!, waiting) });
+      const approved = upstreams.approve(all ? { all } : { subject: completeId(given!, waiting) }, deciderOf(device));
       return approved.map(({ id, subject, summary }) => ({ id, subject, summary }));
     },
     async 'mcp.open'({ session, as }, { emit, signal }) {

@@ -33,7 +33,9 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
   };
   const handlers = { ...others, ...waitingMethods(context, others) } satisfies Handlers;
   context.dashboard.begin(dashboardSource(context, handlers));
-  return checked(handlers);
+  const methods = checked(handlers);
+  context.devices?.begin(methods);
+  return methods;
 }
 
 /** Each handler behind the check of its parameters against the API. */

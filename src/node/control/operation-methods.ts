@@ -1,4 +1,5 @@
 import { DEFAULT_CREDENTIAL, DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
+import { deciderOf } from '../devices/answer-record.js';
 import { type ControlContext, completeId, type Handlers } from './context.js';
 import type { ProviderView } from './rows.js';
 
@@ -16,8 +17,8 @@ export function operationMethods({
   };
   return {
     approvals: ({ all }) => (all ? approvals.items : approvals.waiting),
-    'approvals.decide'({ verdict, ids = [] }) {
-      return approvals.decide(verdict, 'operator', ...ids.map((id) => completeId(id, approvals.items)));
+    'approvals.decide'({ verdict, ids = [] }, { device }) {
+      return approvals.decide(verdict, deciderOf(device), ...ids.map((id) => completeId(id, approvals.items)));
     },
     lanes: () => lanes.rows,
     async 'lanes.close'({ lane }) {

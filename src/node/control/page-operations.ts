@@ -55,6 +55,7 @@ const ACTIONS = {
   'owner.done': 'Closes mail to the owner',
   propose: 'Hands a task to an agent and returns its result',
   'task.cancel': 'Cancels a task',
+  'task.answer': 'Answers the question of a task',
   'run.start': 'Starts a plan',
   'run.stop': 'Stops a run',
   'swarm.start': 'Starts a swarm',

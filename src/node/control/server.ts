@@ -3,6 +3,7 @@ import { weighJson } from '../../mesh/json-value.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { RefusedConnections } from '../../system/process/descriptors.js';
+import type { AskingDevice } from '../devices/answer-record.js';
 import {
   checkRequest,
   negotiate,
@@ -20,6 +21,8 @@ export interface CallContext<Event = unknown> {
   readonly drained: () => Promise<void>;
   /** Aborts when the caller disconnects. */
   readonly signal: AbortSignal;
+  /** The other device of the owner that asks; absent where the owner uses this one. */
+  readonly device?: AskingDevice;
 }
 
 export type ControlMethod = (params: RequestFrame['params'], context: CallContext) => unknown;

@@ -1,3 +1,4 @@
+import { textOf as textOfParts } from '../../a2a/protocol/simple.js';
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import type { Detail, WaitingAction, WaitingItem } from '../../http/dashboard/facts.js';
 import type { RunSummary } from '../../plans/run-records.js';
@@ -5,6 +6,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import { timeOfUlid } from '../../runtime/ulid.js';
 import type { Approval } from '../../system/approvals/approval-queue.js';
+import type { AskingDevice } from '../devices/answer-record.js';
 import { type ControlContext, completeId, type Handlers } from './context.js';
 import type { MailRow } from './rows.js';
 import type { CallContext } from './server.js';
@@ -24,6 +26,9 @@ type Used = Pick<
   | 'held.turnAway'
   | 'runs'
   | 'run'
+  | 'tasks'
+  | 'task'
+  | 'task.answer'
   | 'providers'
   | 'provider.restart'
 >;
@@ -36,36 +41,50 @@ const ALONE: CallContext<never> = {
 
 const TEXT_CHARS = 4_000;
 const TITLE_CHARS = 200;
-/** Further lines of a changed definition are left out. */
+/** Further lines of a difference are left out. */
 const DIFF_LINES = 200;
 const MAX_ITEMS = 500;
 const MAX_RUNS = 20;
+const MAX_TASKS = 50;
 /** Shown by other means: the agent, and the thread that `ecliptic thread` shows. */
-const HIDDEN_DETAILS: ReadonlySet<string> = new Set(['agent', 'correlationId']);
+const HIDDEN_DETAILS: ReadonlySet<string> = new Set(['agent', 'correlationId', 'diff']);
+
+/** An item of another node: its id there, and the key of that node. */
+const FOREIGN = /^(.+)@([0-9a-f]{64})$/s;
+
+type OwnItem = Omit<WaitingItem, 'node' | 'answer'>;
+type Context = Pick<ControlContext, 'node' | 'dashboard' | 'loop' | 'answers' | 'elsewhere'>;
 
 /** Everything that waits for the owner, from every part of the node, and the answers to it. */
-export function waitingMethods(
-  { node, dashboard, loop }: Pick<ControlContext, 'node' | 'dashboard' | 'loop'>,
-  on: Used,
-) {
+export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Context, on: Used) {
   const list = async (): Promise<readonly WaitingItem[]> => {
-    const found = await Promise.all([questions(on), mail(node, on), held(on), runItems(on), workers(on)]);
-    return found
-      .flat()
-      .sort((a, b) => (a.since ?? Number.MAX_VALUE) - (b.since ?? Number.MAX_VALUE))
-      .slice(0, MAX_ITEMS);
+    const found = await Promise.all([
+      approvals(on),
+      questions(on),
+      mail(node, on),
+      held(on),
+      runItems(on),
+      workers(on),
+    ]);
+    return byAge(found.flat().map((item) => ({ ...item, node: null, answer: null })));
   };
-  const perform = async (item: WaitingItem, action: WaitingAction, text: string | undefined): Promise<unknown> => {
+  const perform = async (
+    item: WaitingItem,
+    action: WaitingAction,
+    text: string | undefined,
+    device: AskingDevice | undefined,
+  ): Promise<unknown> => {
     const id = item.id.slice(item.kind.length + 1);
     switch (action) {
       case 'allow-once':
       case 'allow-always':
       case 'deny':
-        return on['approvals.decide']({ verdict: action, ids: [id] }, ALONE);
+        return on['approvals.decide']({ verdict: action, ids: [id] }, { ...ALONE, device });
       case 'approve':
-        return on['tools.approve']({ subject: id }, ALONE);
+        return on['tools.approve']({ subject: id }, { ...ALONE, device });
       case 'reply':
         if (!text?.trim()) throw new EclipticError('USAGE', 'a reply needs a text', { parameter: 'text' });
+        if (item.kind === 'question') return on['task.answer']({ id, text }, ALONE);
         return on.tell({ to: item.from, text, replyTo: id }, ALONE);
       case 'done':
         return on['owner.done']({ ids: [id] }, ALONE);
@@ -79,42 +98,54 @@ export function waitingMethods(
         return on['provider.restart']({ id }, ALONE);
     }
   };
-  return {
-    'page.open': () => dashboard.link(),
-    'page.revoke': () => ({ ended: dashboard.revoke() }),
-    waiting: list,
-    async 'waiting.answer'({ id: given, action, text }) {
-      const items = await list();
-      const id = completeId(given, items);
-      const item = items.find((one) => one.id === id);
-      if (!item) {
-        const message = `nothing with the id "${given}" waits for you; it may have been answered elsewhere`;
-        throw new EclipticError('APPROVAL_NOT_FOUND', message, { id: given });
-      }
+  const answerHere = (id: string, action: WaitingAction, text: string | undefined, device?: AskingDevice) =>
+    answers.carryOut(id, action, device, async () => {
+      const item = (await list()).find((one) => one.id === id);
+      if (!item) throw answers.whyGone(id);
       if (!item.actions.includes(action)) {
         const offered = item.actions.join(', ') || 'nothing';
         throw new EclipticError('USAGE', `"${action}" is no answer to ${id}; it takes ${offered}`, {
           parameter: 'action',
         });
       }
-      await perform(item, action, text);
-      return { id, action };
+      await perform(item, action, text, device);
+    });
+  return {
+    'page.open': () => dashboard.link(),
+    'page.revoke': () => ({ ended: dashboard.revoke() }),
+    async waiting({ local }) {
+      const items = await list();
+      if (local || !elsewhere) return { items, missing: [] };
+      const others = await elsewhere.read();
+      return { items: byAge([...items, ...others.items]), missing: others.missing };
+    },
+    async 'waiting.answer'({ id: given, action, text, local }, { device }) {
+      const own = device ? [] : await list();
+      const isOwn = (id: string) => local || device !== undefined || own.some((one) => one.id === id);
+      const others = isOwn(given) || !elsewhere ? [] : (await elsewhere.read()).items;
+      const id = completeId(given, [...own, ...others]);
+      const [, item, key] = isOwn(id) ? [] : (FOREIGN.exec(id) ?? []);
+      // Another device shows an item of this one with the key of this one.
+      const here = key === node.registry.nodeKey ? item : undefined;
+      if (elsewhere && key !== undefined && !here) return elsewhere.answer(key, item!, action, text);
+      await answerHere(here ?? id, action, text, device);
+      return { id: here ?? id, action, state: 'confirmed', node: null };
     },
   } satisfies Partial<Handlers>;
 }
 
 /** Approval requests; those about definitions of MCP servers carry the difference. */
-async function questions(on: Used): Promise<WaitingItem[]> {
+async function approvals(on: Used): Promise<OwnItem[]> {
   const pins = new Map((await on['tools.pins']({}, ALONE)).flatMap((pin) => (pin.id === null ? [] : [[pin.id, pin]])));
-  return (await on.approvals({}, ALONE)).map((approval): WaitingItem => {
+  return (await on.approvals({}, ALONE)).map((approval): OwnItem => {
     const { id, createdAt: since, expiresAt: until = null, summary } = approval;
     const pin = pins.get(id);
     const about = { since, until, title: cutText(summary, TITLE_CHARS), details: detailsOf(approval) };
     if (!pin) {
       const from = String(approval.details.agent ?? approval.kind);
-      return { id: `approval:${id}`, kind: 'approval', ...about, from, diff: [], actions: VERDICTS };
+      return { id: `approval:${id}`, kind: 'approval', ...about, from, diff: diffOf(approval), actions: VERDICTS };
     }
-    const diff = pin.diff.slice(0, DIFF_LINES).map((line) => cutText(line, TEXT_CHARS));
+    const diff = shownLines(pin.diff);
     return {
       id: `tool:${id}`,
       kind: 'tool',
@@ -127,6 +158,15 @@ async function questions(on: Used): Promise<WaitingItem[]> {
   });
 }
 
+/** The change of a file that the approval is about. */
+function diffOf({ details }: Approval): string[] {
+  return Array.isArray(details.diff) ? shownLines(details.diff.map(String)) : [];
+}
+
+function shownLines(diff: readonly string[]): string[] {
+  return diff.slice(0, DIFF_LINES).map((line) => cutText(line, TEXT_CHARS));
+}
+
 const VERDICTS: readonly WaitingAction[] = ['allow-once', 'allow-always', 'deny'];
 
 function detailsOf({ details }: Approval): Detail[] {
@@ -135,10 +175,34 @@ function detailsOf({ details }: Approval): Detail[] {
     .map(([label, value]) => ({ label, text: textOf(value) }));
 }
 
-async function mail(node: ControlContext['node'], on: Used): Promise<WaitingItem[]> {
+/** Tasks that the owner gave, and that wait for the owner's words. */
+async function questions(on: Used): Promise<OwnItem[]> {
+  const state = 'TASK_STATE_INPUT_REQUIRED';
+  const rows = await on.tasks({ kind: 'a2a', state, caller: OWNER, limit: MAX_TASKS }, ALONE);
+  return Promise.all(
+    rows.map(async ({ id, agent, text }): Promise<OwnItem> => {
+      const { task } = await on.task({ id }, ALONE);
+      const { message, timestamp } = task.status;
+      const question = message ? textOfParts(message.parts) : '';
+      const about = {
+        since: timestamp ? Date.parse(timestamp) : null,
+        until: null,
+        title: firstLine(question),
+        from: agent,
+      };
+      const details = [
+        { label: 'question', text: cutText(question, TEXT_CHARS) },
+        { label: 'task', text: `${text} (${id})` },
+      ];
+      return { id: `question:${id}`, kind: 'question', ...about, details, diff: [], actions: ['reply'] };
+    }),
+  );
+}
+
+async function mail(node: ControlContext['node'], on: Used): Promise<OwnItem[]> {
   if (!node.mail) return [];
   const rows = await on.inbox({ as: OWNER }, ALONE);
-  return rows.map(({ id, from, at, expiresAt, payload }: MailRow): WaitingItem => {
+  return rows.map(({ id, from, at, expiresAt, payload }: MailRow): OwnItem => {
     const said = (payload as { text?: unknown } | null)?.text;
     const text = textOf(typeof said === 'string' ? said : payload);
     const about = { since: at, until: expiresAt, title: firstLine(text), from };
@@ -147,8 +211,8 @@ async function mail(node: ControlContext['node'], on: Used): Promise<WaitingItem
   });
 }
 
-async function held(on: Used): Promise<WaitingItem[]> {
-  return (await on.held({}, ALONE)).map(({ id, from, to, reason, text }): WaitingItem => {
+async function held(on: Used): Promise<OwnItem[]> {
+  return (await on.held({}, ALONE)).map(({ id, from, to, reason, text }): OwnItem => {
     const about = { since: timeOfUlid(id) ?? null, until: null, title: firstLine(text), from };
     const details = [
       { label: 'to', text: to },
@@ -159,17 +223,17 @@ async function held(on: Used): Promise<WaitingItem[]> {
   });
 }
 
-async function runItems(on: Used): Promise<WaitingItem[]> {
+async function runItems(on: Used): Promise<OwnItem[]> {
   const runs = (await on.runs({}, ALONE)).filter(({ status }) => status === 'escalated' || status === 'running');
   return (await Promise.all(runs.slice(0, MAX_RUNS).map((run) => tasksOf(run, on)))).flat();
 }
 
 /** A run can be tried again only when it has ended. */
-async function tasksOf(summary: RunSummary, on: Used): Promise<WaitingItem[]> {
+async function tasksOf(summary: RunSummary, on: Used): Promise<OwnItem[]> {
   const { id, name, status, tasks } = await on.run({ id: summary.id }, ALONE);
   return tasks
     .filter(({ phase }) => phase === 'escalated')
-    .map((task): WaitingItem => {
+    .map((task): OwnItem => {
       const why = task.reason === null ? [] : [{ label: 'reason', text: textOf(task.reason) }];
       const details = [
         { label: 'run', text: `${name} (${id})` },
@@ -183,12 +247,12 @@ async function tasksOf(summary: RunSummary, on: Used): Promise<WaitingItem[]> {
 }
 
 /** Providers that need help: a start that failed, or a health check that does. */
-async function workers(on: Used): Promise<WaitingItem[]> {
+async function workers(on: Used): Promise<OwnItem[]> {
   const rows = await on.providers({}, ALONE);
   const stuck = rows.filter(({ phase, state }) => {
     return phase === 'failed' || (phase === 'ready' && (state === 'degraded' || state === 'unavailable'));
   });
-  return stuck.map(({ id, type, phase, state, message, failureCount }): WaitingItem => {
+  return stuck.map(({ id, type, phase, state, message, failureCount }): OwnItem => {
     const title = `worker ${id} is ${phase === 'ready' ? state : phase}`;
     const details = [
       { label: 'type', text: type },
@@ -198,6 +262,10 @@ async function workers(on: Used): Promise<WaitingItem[]> {
     const about = { since: null, until: null, title, from: id };
     return { id: `worker:${id}`, kind: 'worker', ...about, details, diff: [], actions: ['restart'] };
   });
+}
+
+function byAge(items: readonly WaitingItem[]): readonly WaitingItem[] {
+  return [...items].sort((a, b) => (a.since ?? Number.MAX_VALUE) - (b.since ?? Number.MAX_VALUE)).slice(0, MAX_ITEMS);
 }
 
 function textOf(value: unknown): string {

@@ -73,6 +73,7 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       const proposal = proposals.find((row) => row.id === id);
       return proposal ? withdraw(proposal, node.agents) : gateway.tasks.cancel(id);
     },
+    'task.answer': async ({ id, text }) => gateway.tasks.answer(await taskId(id), text),
     'node.card': () => gateway.card,
     runs: ({ limit = DEFAULT_ROWS }) => loop.list(limit),
     run: async ({ id }) => loop.view(await runId(id)),

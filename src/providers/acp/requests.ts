@@ -1,4 +1,5 @@
 import { describeError, EclipticError } from '../../runtime/errors.js';
+import { lineDiff } from '../../runtime/line-diff.js';
 import { cutText } from '../../runtime/text.js';
 import type { ActionGate, ActionRuling } from '../../system/approvals/action-gate.js';
 import type { Workspace } from '../../system/files/workspace.js';
@@ -20,13 +21,13 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
   const { workspace, terminals } = init;
   const { client } = sdk.methods;
   const turnOf = (session: string) => init.find(session)?.turn;
-  const allow = (session: string, action: string, subject: string) => {
+  const allow = (session: string, action: string, subject: string, diff?: () => Promise<readonly string[]>) => {
     const turn = requireTurn(turnOf(session), session);
     const { agent, gate } = init;
     return turn.decided(
       gate.require(
         { agent, provider: agent, action, subject },
-        { correlationId: turn.correlationId, signal: turn.signal },
+        { correlationId: turn.correlationId, signal: turn.signal, diff },
       ),
     );
   };
@@ -51,7 +52,8 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
     .onRequest(client.fs.writeTextFile, ({ params }) =>
       handle(async () => {
         const { sessionId, path, content } = params;
-        await allow(sessionId, 'fs.write', workspace.shown(await workspace.locate(path)));
+        const subject = workspace.shown(await workspace.locate(path));
+        await allow(sessionId, 'fs.write', subject, () => workspace.difference(path, content));
         await workspace.write(path, content);
       }),
     )
@@ -81,13 +83,20 @@ async function decide(
   const summary = `${agent} asks: ${subject}`;
   try {
     const { correlationId, signal } = turn;
-    const options = { summary, details, correlationId, signal };
+    const options = { summary, details, diff: () => diffOf(request), correlationId, signal };
     const ruling = await turn.decided(gate.check({ agent, provider: agent, action, subject }, options));
     return answerPermission(ruling, request.options);
   } catch (error) {
     if (error instanceof EclipticError && error.code === 'CANCELLED') return CANCELLED;
     throw error;
   }
+}
+
+/** The changes of files that the agent shows with its question. */
+function diffOf({ toolCall }: RequestPermissionRequest): string[] {
+  return (toolCall.content ?? []).flatMap((part) =>
+    part.type === 'diff' ? [` ${part.path}`, ...lineDiff(part.oldText ?? '', part.newText)] : [],
+  );
 }
 
 function requireTurn(turn: Turn | undefined, session: string): Turn {

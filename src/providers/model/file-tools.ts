@@ -24,9 +24,14 @@ const path = z.string().min(1).max(1_024).describe('A path within the folder.');
 
 /** Tools for the files of a model's folder. Each use passes the action gate. */
 export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[] {
-  const allow = async (action: 'fs.read' | 'fs.write', given: string, { correlationId, signal }: ToolContext) => {
+  const allow = async (
+    action: 'fs.read' | 'fs.write',
+    given: string,
+    { correlationId, signal }: ToolContext,
+    diff?: () => Promise<readonly string[]>,
+  ) => {
     const subject = workspace.shown(await workspace.locate(given));
-    await gate.require({ agent, provider: agent, action, subject }, { correlationId, signal });
+    await gate.require({ agent, provider: agent, action, subject }, { correlationId, signal, diff });
   };
   /** A folder may be read although a rule denies some of its files. */
   const isReadable = (path: string) => {
@@ -85,7 +90,7 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
       arguments: z.object({ path, content: z.string() }),
       summary: ({ path: at }) => at,
       async run({ path: at, content }, context) {
-        await allow('fs.write', at, context);
+        await allow('fs.write', at, context, () => workspace.difference(at, content));
         await workspace.write(at, content);
         return `Wrote ${content.length} characters to ${at}.`;
       },
@@ -98,18 +103,24 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
       async run({ path: at, old_text: old, new_text: text }, context) {
         // Whether a text occurs in a file is part of its content.
         await allow('fs.read', at, context);
-        await allow('fs.write', at, context);
-        const before = await workspace.read(at);
-        const place = before.indexOf(old);
-        if (place < 0 || before.includes(old, place + 1)) {
-          const often = place < 0 ? 'does not occur' : 'occurs more than once';
-          throw new EclipticError('INVALID_ARGUMENTS', `old_text ${often} in ${at}; it must occur exactly once`);
-        }
-        await workspace.write(at, `${before.slice(0, place)}${text}${before.slice(place + old.length)}`);
+        const edited = async () => replaced(await workspace.read(at), old, text, at);
+        const content = await edited();
+        await allow('fs.write', at, context, () => workspace.difference(at, content));
+        // The owner may have taken minutes to answer, and the file may have changed since.
+        await workspace.write(at, await edited());
         return `Changed ${at}.`;
       },
     }),
   ];
+}
+
+function replaced(before: string, old: string, text: string, path: string): string {
+  const place = before.indexOf(old);
+  if (place < 0 || before.includes(old, place + 1)) {
+    const often = place < 0 ? 'does not occur' : 'occurs more than once';
+    throw new EclipticError('INVALID_ARGUMENTS', `old_text ${often} in ${path}; it must occur exactly once`);
+  }
+  return `${before.slice(0, place)}${text}${before.slice(place + old.length)}`;
 }
 
 async function search(

@@ -102,6 +102,8 @@ interface CheckOptions {
   readonly summary?: string;
   /** Further facts for the operator. Never a secret. `allow-always` holds for the same details only. */
   readonly details?: Readonly<Record<string, unknown>>;
+  /** The change of a file, as lines that begin with `+`, `-` or a space. Made only when the operator is asked. */
+  readonly diff?: () => readonly string[] | Promise<readonly string[]>;
   readonly correlationId?: string | undefined;
   /** Aborting withdraws the question. */
   readonly signal?: AbortSignal | undefined;
@@ -169,9 +171,11 @@ export class ActionGate {
     return this.#ask(action, options);
   }
 
-  async #ask(action: Action, { summary, details, correlationId, signal }: CheckOptions): Promise<ActionRuling> {
+  async #ask(action: Action, { summary, details, diff, correlationId, signal }: CheckOptions): Promise<ActionRuling> {
     const { approvals } = this.#components;
     const { agent, provider, action: kind, subject } = action;
+    // Before the questions are counted, so that the limit holds.
+    const change = diff ? await diff() : undefined;
     const questions = approvals.waiting.filter((item) => item.kind === ACTION_APPROVAL && item.details.agent === agent);
     if (questions.length >= MAX_QUESTIONS)
       return denied('too-many', `${questions.length} of its questions wait already`);
@@ -180,7 +184,10 @@ export class ActionGate {
         kind: ACTION_APPROVAL,
         subject: JSON.stringify([agent, provider ?? null, kind, subject, ...fingerprint(details)]),
         summary: summary ?? `${agent} wants to do ${kind} on ${subject}`,
-        details: { ...details, agent, provider: provider ?? null, action: kind, subject, correlationId },
+        details: {
+          ...{ ...details, agent, provider: provider ?? null, action: kind, subject, correlationId },
+          ...(change && { diff: change }),
+        },
         timeoutMs: this.#timeoutMs,
       },
       signal,

@@ -2,6 +2,7 @@ import { constants, realpathSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
+import { lineDiff } from '../../runtime/line-diff.js';
 
 /** What fits into a message. */
 const MAX_FILE_BYTES = 8 * 1_048_576;
@@ -52,6 +53,11 @@ export class Workspace {
       .split('\n')
       .slice(from, limit == null ? undefined : from + limit)
       .join('\n');
+  }
+
+  /** What writing a file would change, as lines; a file that cannot be read counts as empty. */
+  async difference(path: string, content: string): Promise<string[]> {
+    return lineDiff(await this.read(path).catch(() => ''), content);
   }
 
   /** Files and folders below a folder, `depth` levels deep, in order of their names. Links are listed, not followed. */
