@@ -24,7 +24,7 @@ async function ask(page: Page, from: string, to: string, type: string, justifica
 
 describe('the view of the mesh', () => {
   it(
-    'invites a device that really joins, shows it, and removes it [FC.55] [FC.56]',
+    'invites a device that really joins, shows it, and removes it [FC.55 FC.56]',
     inCluster(async (cluster) => {
       const args = ['--no-dht', '--listen', '127.0.0.1:0'];
       const [desk, laptop] = await Promise.all([cluster.start('desk', { args }), cluster.start('laptop', { args })]);
@@ -64,7 +64,7 @@ describe('the view of the mesh', () => {
 
 describe('the view of policy', () => {
   it(
-    'answers as the command does, shows the matrix of the rules, and verifies the audit log [FC.58] [FC.59]',
+    'answers as the command does, shows the matrix of the rules, and verifies the audit log [FC.58 FC.59]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', {
         args: ['--no-dht'],
@@ -143,6 +143,28 @@ describe('the view of policy', () => {
 });
 
 describe('the view of metrics', () => {
+  it(
+    'draws a history as charts, with the latest and the greatest values as text [FC.57]',
+    inCluster(async (cluster) => {
+      const node = await cluster.start('desk', { args: ['--no-dht'] });
+      const { page, faults } = await browse(cluster);
+      const at = [0, 5_000, 10_000].map((ms) => 1_700_000_000_000 + ms);
+      const series = { routedPerSecond: [10, 250, 20], rssBytes: [2e8, 3e8, 1e8], ofLaterReleases: [1, 2, 3] };
+      const history = { everyMs: 5_000, at, series };
+      await page.route('**/api/metrics.history*', (route) => route.fulfill({ json: history }));
+      await page.goto((await node.json<{ url: string }>('open')).url);
+      await page.getByRole('navigation').getByRole('link', { name: 'Metrics' }).click();
+      await page.locator('.chart canvas').nth(2).waitFor();
+      const captions = await page.locator('.chart figcaption').allTextContents();
+      expect(captions).toEqual([
+        expect.stringContaining('routed 20/s (max 250/s)'),
+        expect.stringContaining('process 100 MB (max 300 MB)'),
+        expect.stringContaining('ofLaterReleases 3 (max 3)'),
+      ]);
+      expect(faults).toEqual([]);
+    }),
+  );
+
   it(
     'shows the counters of the node [FC.57]',
     inCluster(async (cluster) => {

@@ -33,7 +33,7 @@ async function showsAll(page: Page, node: ProcessNode): Promise<void> {
 
 describe('the overview', () => {
   it(
-    'draws messages, refusals and broadcasts, and rests when nothing happens [FC.51] [FC.52]',
+    'draws messages, refusals and broadcasts, and rests when nothing happens [FC.51 FC.52]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', { args: ['--no-dht'] });
       const { page, faults } = await open(cluster, node);
@@ -87,7 +87,7 @@ describe('the overview', () => {
   );
 
   it(
-    'has the same facts in a table, and opens an agent by keyboard [FC.53] [FC.54]',
+    'has the same facts in a table, and opens an agent by keyboard [FC.53 FC.54]',
     inCluster(async (cluster) => {
       const model = await ScriptedModel.start(() => 'done');
       cluster.onEnd(() => model.stop());
