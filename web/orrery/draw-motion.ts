@@ -16,7 +16,7 @@ interface Drawn extends Moving {
   readonly paint: Paint;
 }
 
-type Canvas = CanvasRenderingContext2D;
+type Canvas = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
 
 /** The part of the way that is lit. */
 const TAIL = 0.35;
@@ -42,24 +42,27 @@ export function drawMotion(canvas: Canvas, { layout, paint, arcs, waves, now }: 
     const share = Math.min(1, (now - start) / ms);
     const head = isRefused ? Math.min(0.5, share) : share;
     const tail = Math.max(0, head - TAIL);
-    canvas.strokeStyle = isRefused ? paint.bad : paint.accent;
-    for (let step = 0; step < STEPS; step++) {
-      canvas.globalAlpha = ((step + 1) / STEPS) * (share < 1 ? 1 : 0.6);
-      canvas.lineWidth = 1 + (2 * step) / STEPS;
-      canvas.beginPath();
-      canvas.moveTo(...point(a, b, tail + ((head - tail) * step) / STEPS));
-      canvas.lineTo(...point(a, b, tail + ((head - tail) * (step + 1)) / STEPS));
-      canvas.stroke();
-    }
+    const colour = isRefused ? paint.bad : paint.accent;
+    const light = canvas.createLinearGradient(...point(a, b, tail), ...point(a, b, head));
+    light.addColorStop(0, /^#[\da-f]{6}$/i.test(colour) ? `${colour}00` : 'transparent');
+    light.addColorStop(1, colour);
+    canvas.strokeStyle = light;
+    canvas.globalAlpha = share < 1 ? 1 : 0.6;
+    canvas.lineWidth = 2.5;
+    canvas.beginPath();
+    canvas.moveTo(...point(a, b, tail));
+    for (let step = 1; step <= STEPS; step++) canvas.lineTo(...point(a, b, tail + ((head - tail) * step) / STEPS));
+    canvas.stroke();
     canvas.globalAlpha = 1;
+    canvas.strokeStyle = colour;
     if (isRefused && share >= 0.5) cross(canvas, ...point(a, b, 0.5));
   }
-  for (const { body, start, ms } of waves) {
+  for (const { body, isRefused, start, ms } of waves) {
     const centre = layout.bodies[body];
     const system = centre && layout.systems[centre.system];
     if (!centre || !system) continue;
     const share = Math.min(1, (now - start) / ms);
-    canvas.strokeStyle = paint.accent;
+    canvas.strokeStyle = isRefused ? paint.bad : paint.accent;
     canvas.globalAlpha = 1 - share * 0.8;
     canvas.lineWidth = 1.5;
     canvas.beginPath();
@@ -81,8 +84,8 @@ function cross(canvas: Canvas, x: number, y: number): void {
   canvas.stroke();
 }
 
-/** Many messages: a line for each pair, as wide as their rate, with the numbers of the widest. */
-export function drawFlows(canvas: Canvas, { layout, paint, flows, rate }: Drawn): void {
+/** Many messages: a line for each pair, as wide as their rate. */
+export function drawFlows(canvas: Canvas, { layout, paint, flows }: Drawn): void {
   if (flows.length === 0) return;
   canvas.lineCap = 'round';
   for (const flow of flows) {
@@ -99,16 +102,45 @@ export function drawFlows(canvas: Canvas, { layout, paint, flows, rate }: Drawn)
   canvas.globalAlpha = 1;
   canvas.lineWidth = 1;
   canvas.lineCap = 'butt';
+}
+
+/** The numbers of the widest flows, each where it covers no name and no body. */
+export function drawRates(canvas: Canvas, { layout, paint, flows, rate }: Drawn): void {
   canvas.font = paint.font;
   canvas.textAlign = 'center';
   canvas.textBaseline = 'middle';
+  const taken: Place[] = [];
   for (const flow of flows.slice(0, NAMED_FLOWS)) {
-    const [x, y] = point(layout.bodies[flow.from]!, layout.bodies[flow.to]!, 0.5);
     const text = rate(flow.rate);
     const half = canvas.measureText(text).width / 2 + 3;
+    const place = PLACES.map((share) => point(layout.bodies[flow.from]!, layout.bodies[flow.to]!, share))
+      .map(([x, y]) => ({ x, y, half }))
+      .find((one) => isFree(one, layout) && !taken.some((other) => meets(one, other)));
+    if (!place) continue;
+    taken.push(place);
     canvas.fillStyle = paint.ground;
-    canvas.fillRect(x - half, y - 7, 2 * half, 14);
+    canvas.fillRect(place.x - half, place.y - 7, 2 * half, 14);
     canvas.fillStyle = paint.text;
-    canvas.fillText(text, x, y);
+    canvas.fillText(text, place.x, place.y);
   }
+}
+
+interface Place {
+  readonly x: number;
+  readonly y: number;
+  readonly half: number;
+}
+
+/** Parts of the way, the best first. */
+const PLACES = [0.5, 0.4, 0.6, 0.3, 0.7] as const;
+
+function meets(a: Place, b: Place): boolean {
+  return Math.abs(a.x - b.x) < a.half + b.half && Math.abs(a.y - b.y) < 14;
+}
+
+function isFree(place: Place, { labels, bodies }: Layout): boolean {
+  return (
+    !labels.some(({ x, y, width }) => meets(place, { x, y, half: width / 2 })) &&
+    !bodies.some(({ x, y, r }) => Math.abs(x - place.x) < place.half + r + 3 && Math.abs(y - place.y) < 10 + r)
+  );
 }

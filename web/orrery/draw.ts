@@ -1,4 +1,4 @@
-import { drawFlows, drawMotion, type Moving } from './draw-motion.js';
+import { drawFlows, drawMotion, drawRates, type Moving } from './draw-motion.js';
 import { LABEL_HEIGHT } from './labels.js';
 import type { Body, Layout, System } from './layout.js';
 import type { Paint } from './paint.js';
@@ -13,9 +13,10 @@ export interface Picture extends Moving {
   readonly title: (system: System) => string;
 }
 
-type Canvas = CanvasRenderingContext2D;
+type Canvas = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
 
-export function draw(canvas: Canvas, picture: Picture): void {
+/** All that rests: one picture for all frames of a movement. */
+export function drawStill(canvas: Canvas, picture: Picture): void {
   const { layout, paint, ratio } = picture;
   canvas.setTransform(ratio, 0, 0, ratio, 0, 0);
   canvas.clearRect(0, 0, layout.width, layout.height);
@@ -26,8 +27,17 @@ export function draw(canvas: Canvas, picture: Picture): void {
   drawFlows(canvas, picture);
   drawBodies(canvas, layout.bodies, paint);
   drawLabels(canvas, picture);
-  drawMotion(canvas, picture);
+  drawRates(canvas, picture);
   drawMarks(canvas, picture);
+}
+
+/** A frame: the resting picture, and what moves above it. */
+export function drawFrame(canvas: Canvas, still: OffscreenCanvas, picture: Picture): void {
+  canvas.setTransform(1, 0, 0, 1, 0, 0);
+  canvas.clearRect(0, 0, still.width, still.height);
+  canvas.drawImage(still, 0, 0);
+  canvas.setTransform(picture.ratio, 0, 0, picture.ratio, 0, 0);
+  drawMotion(canvas, picture);
 }
 
 /** The links from this node to the others. */
@@ -211,9 +221,11 @@ function drawLabels(canvas: Canvas, { layout, paint, title }: Picture): void {
   for (const system of systems) {
     const { x, y, text } = system.title;
     canvas.font = paint.titleFont;
+    const after = x + canvas.measureText(text).width + 8;
+    canvas.fillStyle = paint.ground;
+    canvas.fillRect(x - 2, y - 8, after - x + 80, 16);
     canvas.fillStyle = system.node.connected ? paint.text : paint.dim;
     canvas.fillText(text, x, y);
-    const after = x + canvas.measureText(text).width + 8;
     canvas.font = paint.font;
     canvas.fillStyle = paint.dim;
     canvas.fillText(title(system), after, y);

@@ -11,9 +11,10 @@ export interface Arc {
   readonly ms: number;
 }
 
-/** A broadcast. */
+/** A broadcast, or a message within a node that is one body. */
 export interface Wave {
   readonly body: number;
+  readonly isRefused: boolean;
   readonly start: number;
   readonly ms: number;
 }
@@ -90,7 +91,7 @@ export class Motion {
     else this.counts.arcs++;
     if (isStill || start === undefined || this.isFlow(undefined, now, isStill)) return;
     if (to === '*' || start === end) {
-      this.waves = [...this.waves, { body: start, start: now, ms: WAVE_MS }];
+      this.waves = [...this.waves, { body: start, isRefused, start: now, ms: WAVE_MS }];
     } else if (end !== undefined) {
       const [a, b] = [layout.bodies[start]!, layout.bodies[end]!];
       const ms = Math.min(ARC_MS[1], Math.max(ARC_MS[0], Math.hypot(a.x - b.x, a.y - b.y)));

@@ -1,6 +1,6 @@
 import type { MessageLine } from '../../src/http/dashboard/facts.js';
-import { draw } from './draw.js';
-import { type Body, bodyAt, type Layout, layOut, neighbour } from './layout.js';
+import { drawFrame, drawStill } from './draw.js';
+import { type Body, bodyAt, type Layout, layOut, neighbour, type System } from './layout.js';
 import { Motion } from './motion.js';
 import { type Paint, paintOf } from './paint.js';
 import type { Sky } from './sky.js';
@@ -21,6 +21,10 @@ export class Scene {
   readonly #canvas: HTMLCanvasElement;
   readonly #context: CanvasRenderingContext2D;
   readonly #text: SceneText;
+  readonly #still = new OffscreenCanvas(1, 1);
+  readonly #stillContext = this.#still.getContext('2d')!;
+  /** The resting picture is not that of the present facts. */
+  #isOld = true;
   readonly #ended = new AbortController();
   readonly #motion = new Motion();
   readonly #opened = new Set<string>();
@@ -28,7 +32,7 @@ export class Scene {
   #sky = NO_SKY;
   #layout: Layout;
   #paint: Paint;
-  #still = matchMedia(MEDIA[2]).matches;
+  #prefersStill = matchMedia(MEDIA[2]).matches;
   #size = { width: 0, height: 0 };
   /** The body that is selected, by its id. */
   #selected: string | undefined;
@@ -36,6 +40,8 @@ export class Scene {
   #total: number | undefined;
   #frame: number | undefined;
   #flowTimer: ReturnType<typeof setTimeout> | undefined;
+  /** In the last picture. */
+  #flows = 0;
   #frames = 0;
   #spentMs = 0;
 
@@ -67,7 +73,7 @@ export class Scene {
   /** Takes the latest messages, newest first; `total` is the node's count for the last second, where it sends a sample. */
   take(lines: readonly MessageLine[], total: number | undefined): void {
     this.#total = total;
-    if (this.#motion.take(lines, this.#layout, performance.now(), this.#still)) this.#drawSoon();
+    if (this.#motion.take(lines, this.#layout, performance.now(), this.#prefersStill)) this.#moveSoon();
   }
 
   body(index: number | undefined): Body | undefined {
@@ -139,22 +145,28 @@ export class Scene {
     this.#size = { width, height };
     this.#motion.relayout();
     this.#layout = this.#layOut();
+    this.#isOld = true;
     // Before the browser paints, so that the picture is never stretched.
     this.#draw(performance.now());
   }
 
   #restyle(): void {
     this.#paint = paintOf(this.#canvas);
-    this.#still = matchMedia(MEDIA[2]).matches;
-    if (this.#still) this.#motion.relayout();
+    this.#prefersStill = matchMedia(MEDIA[2]).matches;
+    if (this.#prefersStill) this.#motion.relayout();
     this.#relayout();
   }
 
   #drawSoon(): void {
+    this.#isOld = true;
+    this.#moveSoon();
+  }
+
+  #moveSoon(): void {
     this.#frame ??= requestAnimationFrame((now) => {
       this.#frame = undefined;
       this.#draw(now);
-      if (this.#motion.advance(now)) this.#drawSoon();
+      if (this.#motion.advance(now)) this.#moveSoon();
     });
   }
 
@@ -163,22 +175,28 @@ export class Scene {
     if (width === 0 || height === 0) return;
     const ratio = devicePixelRatio;
     const [pixelWidth, pixelHeight] = [Math.round(width * ratio), Math.round(height * ratio)];
-    const canvas = this.#canvas;
-    if (canvas.width !== pixelWidth || canvas.height !== pixelHeight) {
+    for (const canvas of [this.#canvas, this.#still]) {
+      if (canvas.width === pixelWidth && canvas.height === pixelHeight) continue;
       canvas.width = pixelWidth;
       canvas.height = pixelHeight;
+      this.#isOld = true;
     }
     const before = performance.now();
     const motion = this.#motion;
-    const isFlow = motion.isFlow(this.#total, before, this.#still);
+    const isFlow = motion.isFlow(this.#total, before, this.#prefersStill);
     const flows = isFlow ? motion.flows(this.#layout, this.#total, before) : [];
     const { arcs, waves } = motion;
     const { rate, title } = this.#text;
-    draw(this.#context, {
+    const picture = {
       ...{ layout: this.#layout, paint: this.#paint, ratio, now, arcs, waves, flows, rate },
       ...{ selected: this.selected, hovered: this.#hovered },
-      title: ({ count, node }) => title(count, node.connected),
-    });
+      title: ({ count, node }: System) => title(count, node.connected),
+    };
+    // Flows rest, but change with each second.
+    if (this.#isOld || flows.length > 0 || this.#flows > 0) drawStill(this.#stillContext, picture);
+    this.#isOld = false;
+    this.#flows = flows.length;
+    drawFrame(this.#context, this.#still, picture);
     this.#report(performance.now() - before, flows.length);
     // A flow ends when its messages end, and no event tells of that.
     clearTimeout(this.#flowTimer);
@@ -194,7 +212,7 @@ export class Scene {
     const facts = {
       ...{ arcs, refusals, waves, flows, bodies: bodies.length, systems: systems.length, bonds: bonds.length },
       ...{ labels: labels.length, frames: this.#frames, spentMs: this.#spentMs.toFixed(2) },
-      motion: this.#still ? 'still' : 'moving',
+      motion: this.#prefersStill ? 'still' : 'moving',
     };
     for (const [name, value] of Object.entries(facts)) this.#canvas.dataset[name] = String(value);
   }

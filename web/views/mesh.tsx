@@ -40,10 +40,7 @@ export function Mesh() {
   );
 }
 
-/** Nodes of later releases tell whether a device is the owner's. */
-type AnyPeer = PeerRow & { readonly owner?: boolean };
-
-function Row({ peer }: { peer: AnyPeer }) {
+function Row({ peer }: { peer: PeerRow }) {
   const { node, name, state, reason, link, since, agents, tiers, sandboxes, software, expiresAt } = peer;
   const { roundTripMs, clockSkewMs, owner } = peer;
   const text = MESH_TEXT.peers;
@@ -56,7 +53,7 @@ function Row({ peer }: { peer: AnyPeer }) {
           {node.slice(0, 8)}
         </span>
         <div class="dim">
-          {software} {owner === true && text.owner}
+          {software} {owner && text.owner}
         </div>
       </th>
       <td>
