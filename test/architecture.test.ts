@@ -16,6 +16,7 @@ const FLOORS: readonly (readonly string[])[] = [
     'plans',
     'roster',
     'providers',
+    'telemetry',
     'coding-agents',
     'http/auth',
     'http/server',

@@ -966,6 +966,32 @@ const face = section('dashboard', 'FC.', [
   ],
   ['FC.15', 'gateway', 'axe has no serious finding in any view of the page, in both themes.'],
   ['FC.16', 'gateway', 'The main path of the page can be taken with the keyboard only.'],
+  ['FC.40', 'gateway', 'Metrics are valid Prometheus text with histograms of routing, delivery, tools and tasks.'],
+  [
+    'FC.41',
+    'gateway',
+    'The Grafana dashboard queries nothing that a node does not serve, and shows all that it serves.',
+  ],
+  [
+    'FC.42',
+    'gateway',
+    'A node that starts, stops or cannot write is not ready; one with an unwell worker is degraded.',
+  ],
+  ['FC.43', 'gateway', 'Traces and metrics go to an OTLP collector, by option, configuration or standard variable.'],
+  ['FC.44', 'gateway', 'One trace covers the messages, tools and nodes of one piece of work, with W3C trace context.'],
+  ['FC.45', 'gateway', 'A collector that is away costs a bounded queue: dropped spans are counted, others sent later.'],
+  ['FC.46', 'gateway', 'The samples of the last hour are kept in memory that does not grow.'],
+  [
+    'FC.47',
+    'gateway',
+    '`ecliptic watch` shows what waits, with the line that answers it, agents, messages and refusals.',
+  ],
+  [
+    'FC.48',
+    'gateway',
+    '`ecliptic tail` prints a line for each message with an excerpt and the verdict, and no control codes.',
+  ],
+  ['FC.49', 'gateway', 'Logs are lines for people on a terminal, and JSON everywhere else.'],
   ['FC.50', 'gateway', 'The orrery has a place for each agent of each node; names never overlap; many are one body.'],
   [
     'FC.51',

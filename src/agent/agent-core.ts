@@ -1,4 +1,4 @@
-import type { Delivery } from '../mail/inbox-delivery.js';
+import type { Delivery, MailHandler } from '../mail/inbox-delivery.js';
 import type { Mail } from '../mail/mail.js';
 import type { UnreadHandler } from '../mail/receipts.js';
 import type { CheckedBy, Schema } from '../mcp/schema.js';
@@ -8,6 +8,7 @@ import type { ChannelAcceptor, ChannelManager } from '../mesh/channel-manager.js
 import { toWireError } from '../mesh/codec.js';
 import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../mesh/envelope.js';
 import { assertDelivered, isPromise, MessageSender, type Recipient, type SendOptions } from '../mesh/message-sender.js';
+import { tracedHandler } from '../mesh/message-tracing.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { A2ARouter } from '../mesh/router.js';
 import type { AgentCard, RoutingResult } from '../mesh/schemas.js';
@@ -245,7 +246,10 @@ export abstract class AgentCore {
     if (this.#left || this.#init.fetchesMail) return;
     const { mail } = this.#components;
     if (this.#stopMail) mail?.offerAgain(this.id);
-    else this.#stopMail = mail?.attach(this.id, (envelope, delivery) => this.#receive(envelope, delivery));
+    else {
+      const receive: MailHandler = (envelope, delivery) => this.#receive(envelope, delivery);
+      this.#stopMail = mail?.attach(this.id, tracedHandler(this.#components.runtime.tracer, this.id, receive));
+    }
   }
 
   async #requestChecked(to: Recipient, payload: unknown, options: RequestOptions, reply: Schema): Promise<unknown> {

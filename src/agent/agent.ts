@@ -18,8 +18,9 @@ import type { RequestState } from '../mcp/request-state.js';
 import type { CheckedBy, OutputOf, Schema } from '../mcp/schema.js';
 import type { McpService } from '../mcp/service.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
-import type { A2AObservability } from '../mesh/observability.js';
+import type { A2AObservability, TaskKind } from '../mesh/observability.js';
 import type { EclipticError } from '../runtime/errors.js';
+import { spanUntilResult } from '../runtime/tracing.js';
 import type { Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
 import type { ProposalRecords } from '../work/proposals/proposal-records.js';
 import type { ProposalSide } from '../work/proposals/proposal-side.js';
@@ -36,6 +37,7 @@ import { AgentTools } from './agent-tools.js';
 import { type GivenWork, undertake } from './given-work.js';
 import type { WorkerHealth } from './staffing.js';
 import { type TaskNews, type TaskOpening, taskIn } from './task-messages.js';
+import { TimedTask } from './timed-task.js';
 
 export interface AgentComponents extends AgentCoreComponents {
   /** Undefined on a node without a store. */
@@ -88,12 +90,12 @@ export class Agent extends AgentCore {
 
   /** Proposes work to another agent, or to one that has the capabilities it needs. */
   propose(init: ProposalInit): Negotiation {
-    return this.#negotiating().propose(init);
+    return this.#tracing('propose', () => this.#negotiating().propose(init));
   }
 
   /** Proposes work to every agent that has the capabilities it needs; the best bid gets it, and the others are told. */
   proposeToAll(init: Omit<ProposalInit, 'to'>): Negotiation {
-    return this.#negotiating().proposeToAll(init);
+    return this.#tracing('propose', () => this.#negotiating().proposeToAll(init));
   }
 
   /** Decides about proposals to this agent. Without this, its task or request handler takes what it is able to do. */
@@ -187,7 +189,7 @@ export class Agent extends AgentCore {
 
   /** Forms a swarm of agents that have the capabilities, which do the task between them, and reports the outcome. */
   swarm(task: string, init: SwarmInit): SwarmRun {
-    return this.#swarming().run(task, init);
+    return this.#tracing('swarm', () => this.#swarming().run(task, init));
   }
 
   /** This agent's swarms by their ids: those it formed, and those it takes part in. */
@@ -252,13 +254,15 @@ export class Agent extends AgentCore {
   /** An agent that only answers requests is asked what the task asks. */
   #work(envelope: ValidEnvelope, opening: TaskOpening): void | Promise<void> {
     const tasks = this.#tasks;
-    if (tasks) return this.answer(envelope, (message) => tasks.run(message, opening));
     const handler = this.requestHandler;
-    if (!handler) this.replyError(envelope, this.staffing.refusal('task'));
-    return this.answer(envelope, (message) => {
-      const answer = handler(message.withPayload(plainPayload(opening)));
-      return answer instanceof Promise ? plainAnswer(answer) : answer;
-    });
+    if (!tasks && !handler) this.replyError(envelope, this.staffing.refusal('task'));
+    return this.#timed('task', opening.id).during(() =>
+      this.answer(envelope, (message) => {
+        if (tasks) return tasks.run(message, opening);
+        const answer = handler!(message.withPayload(plainPayload(opening)));
+        return answer instanceof Promise ? plainAnswer(answer) : answer;
+      }),
+    );
   }
 
   #takeProposal(envelope: ValidEnvelope): boolean {
@@ -276,7 +280,7 @@ export class Agent extends AgentCore {
       records: proposals,
       knows: (address) => registry.entry(address) !== undefined || mail?.find(address) !== undefined,
       card: () => this.card,
-      undertake: (work) => this.#undertake(work),
+      undertake: (work) => this.#undertake(work, 'proposal'),
       isStaffed: () => this.#tasks !== undefined || this.requestHandler !== undefined,
       refusal: () => this.staffing.refusal('proposal'),
       onObserved: () => this.staffing.add('proposal'),
@@ -294,14 +298,25 @@ export class Agent extends AgentCore {
       sender: this.sender,
       card: () => this.card,
       proposals: () => this.#negotiating(),
-      undertake: (work) => this.#undertake(work),
+      undertake: (work) => this.#undertake(work, 'sub-task'),
       ask: (to, payload, timeoutMs) => this.request(to, payload, { timeoutMs }),
     });
     return this.#swarms;
   }
 
   /** Gives work to the agent's task or request handler. False where it has neither. */
-  #undertake(work: GivenWork): boolean {
-    return undertake(work, this.#tasks, this.requestHandler, this.#components.factory, this.context);
+  #undertake(work: GivenWork, kind: TaskKind): boolean {
+    if (!this.#tasks && !this.requestHandler) return false;
+    const timed = this.#timed(kind, work.id);
+    const { factory } = this.#components;
+    return timed.run(() => undertake(work, this.#tasks, this.requestHandler, factory, this.context, timed.end));
+  }
+
+  #tracing<T extends { readonly result: Promise<unknown> }>(name: string, begin: () => T): T {
+    return spanUntilResult(this.#components.runtime.tracer, name, { 'ecliptic.agent': this.id }, begin);
+  }
+
+  #timed(kind: TaskKind, id: string): TimedTask {
+    return new TimedTask(this.#components, kind, { agent: this.id, id });
   }
 }

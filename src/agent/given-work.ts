@@ -27,6 +27,9 @@ export interface GivenWork {
   fail(error: unknown): Promise<void>;
 }
 
+/** Called when the work has ended, with the error that it failed with; perhaps several times. */
+export type Ended = (error?: unknown) => void;
+
 /** Gives work to an agent's task handler, else to its request handler. False where it has neither. */
 export function undertake(
   work: GivenWork,
@@ -34,11 +37,12 @@ export function undertake(
   answer: ((message: Message) => unknown) | undefined,
   factory: EnvelopeFactory,
   context: MessageContext,
+  ended: Ended,
 ): boolean {
-  if (tasks) run(work, () => workOn(work, tasks));
+  if (tasks) run(work, ended, () => workOn(work, tasks));
   else if (answer) {
     const withdrawable: MessageContext = { logOf: (envelope) => context.logOf(envelope), signalOf: () => work.signal };
-    run(work, () => answer(new Message(work.envelope(factory), withdrawable, undefined, requestOf(work))));
+    run(work, ended, () => answer(new Message(work.envelope(factory), withdrawable, undefined, requestOf(work))));
   }
   return tasks !== undefined || answer !== undefined;
 }
@@ -57,35 +61,37 @@ function workOn(work: GivenWork, tasks: AgentTasks): Promise<unknown> {
   return tasks.run(work, opening);
 }
 
-function run(work: GivenWork, begin: () => unknown): void {
+function run(work: GivenWork, ended: Ended, begin: () => unknown): void {
+  const failed = (error: unknown) => fail(work, ended, error);
   try {
     const value = begin();
-    if (value instanceof Promise) value.then((settled) => finish(work, settled)).catch((error) => fail(work, error));
-    else finish(work, value);
+    if (value instanceof Promise) value.then((settled) => finish(work, ended, settled)).catch(failed);
+    else finish(work, ended, value);
   } catch (error) {
-    fail(work, error);
+    failed(error);
   }
 }
 
-function finish(work: GivenWork, value: unknown): void {
-  if (isAsyncIterable(value)) return void follow(work, value).catch((error) => fail(work, error));
+function finish(work: GivenWork, ended: Ended, value: unknown): void {
+  if (isAsyncIterable(value)) return void follow(work, ended, value).catch((error) => fail(work, ended, error));
   const report = taskIn<TaskReport>(value);
-  if (!report) return void complete(work, value);
+  if (!report) return void complete(work, ended, value);
   const result = new WorkResult();
   hear(work, report, result);
-  complete(work, result.value);
+  complete(work, ended, result.value);
 }
 
 /** Work that reports while it goes on: a report is progress or a piece of the result. */
-async function follow(work: GivenWork, source: AsyncIterable<unknown>): Promise<void> {
+async function follow(work: GivenWork, ended: Ended, source: AsyncIterable<unknown>): Promise<void> {
   const result = new WorkResult();
   for await (const item of source) {
-    if (work.signal.aborted) return;
+    if (work.signal.aborted) return ended(work.signal.reason);
     const report = taskIn<TaskReport>(item);
     if (report) hear(work, report, result);
     else result.chunks.push(item);
   }
-  if (!work.signal.aborted) complete(work, result.value);
+  if (work.signal.aborted) ended(work.signal.reason);
+  else complete(work, ended, result.value);
 }
 
 function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
@@ -111,17 +117,19 @@ function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
   }
 }
 
-function complete(work: GivenWork, value: unknown): void {
-  const failed = (error: unknown) => fail(work, error);
+function complete(work: GivenWork, ended: Ended, value: unknown): void {
+  const failed = (error: unknown) => fail(work, ended, error);
   try {
     work.finish(value ?? null, undefined, failed);
+    ended();
   } catch (error) {
     failed(error);
   }
 }
 
 /** A failure of work that is over already is of no interest. */
-function fail(work: GivenWork, error: unknown): void {
+function fail(work: GivenWork, ended: Ended, error: unknown): void {
+  ended(error);
   work.fail(error).catch(() => {});
 }
 

@@ -3,8 +3,8 @@ import type { Finding } from '../network/peers/network.js';
 import type { LogLevel } from '../node/config/schema.js';
 import type { TailEvent } from '../node/control/api.js';
 import { VERSION } from '../runtime/package.js';
-import { cutText } from '../runtime/text.js';
 import { choice, duration, flag, type Invocation, list, text, verb } from './command.js';
+import { clockText, messageLine } from './message-line.js';
 import { oneLine, printable, usage } from './output.js';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const satisfies readonly LogLevel[];
@@ -19,6 +19,7 @@ const start = verb({
     peer: list('LIST', 'ws:// addresses of nodes to call, separated by commas'),
     bootstrap: list('LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'),
     port: text('PORT', 'the port of HTTP (or PORT; default: 3000); the next free one if it is taken'),
+    otlp: text('URL', 'export traces and metrics to this OTLP/HTTP collector (or OTEL_EXPORTER_OTLP_ENDPOINT)'),
     model: text(
       'URL#NAME',
       'the model that works for every role without a worker (default: `model` in the configuration)',
@@ -142,52 +143,52 @@ const tail = verb({
     type: text('T', 'only such events: message-sent, security, error, provider, provider.health.changed, …'),
     agent: text('A', 'only events of messages from or to that agent'),
     all: flag('every event: a message is then sent, routed, audited and received'),
+    raw: flag('every event as the node records it, one JSON object a line'),
   },
-  examples: ['', '--type security', '--agent mars --json'],
-  async run({ follow, values: { type, agent, all }, output }) {
-    const messages = type === undefined && !all;
+  examples: ['', '--type security', '--agent mars --json', '--raw'],
+  async run({ follow, values: { type, agent, all, raw }, output }) {
+    const messages = type === undefined && !all && !raw;
     await follow('tail', { type, agent, messages }, (event) => {
-      output.value(event, () => describe(event, messages));
+      if (raw) output.line(JSON.stringify(event));
+      else output.value(event, () => describe(event, messages));
     });
   },
 });
 
-const PAYLOAD_CHARS = 80;
+const watch = verb({
+  summary: 'show what waits for you, the agents, and messages and refusals as they happen, on one screen',
+  options: { once: flag('show it once and exit') },
+  examples: ['', '--once', '--json   # one event a line'],
+  async run(invocation) {
+    await (await import('./watch.js')).watch(invocation);
+  },
+});
 
 function describe(event: TailEvent, messages: boolean): string {
   if (event.type === 'provider') return describeProvider(event);
-  const ends = event.sender ? `${event.sender} → ${event.recipient ?? ''}` : (event.toolName ?? '');
-  const time = new Date(event.timestamp).toISOString().slice(11, 23);
   // A message is shown with its own type; every other event with the event's type.
-  const message = messages && event.type === 'routing-decision';
-  const kinds = message
-    ? [ends.padEnd(24), (event.messageType ?? '').padEnd(13)]
-    : [event.type.padEnd(16), ends.padEnd(24), (event.messageType ?? '').padEnd(13)];
-  return oneLine([time, ...kinds, outcomeOf(event, message)].join('  ').trimEnd());
+  if (messages && event.type === 'routing-decision') return messageLine(event);
+  const ends = event.sender ? `${event.sender} → ${event.recipient ?? ''}` : (event.toolName ?? '');
+  const words = [
+    clockText(event.timestamp),
+    event.type.padEnd(16),
+    ends.padEnd(24),
+    (event.messageType ?? '').padEnd(13),
+  ];
+  return oneLine([...words, outcomeOf(event)].join('  ').trimEnd());
 }
 
-function outcomeOf(event: TailEvent, message: boolean): string {
+function outcomeOf(event: TailEvent): string {
   const { code, reason, broadcast, routingPath } = event;
   if (code !== undefined) return `${code}: ${reason ?? ''}`;
   if (broadcast) return `delivered to ${broadcast.delivered} of ${broadcast.recipients} agents`;
-  if (!message) {
-    const state = event.channelStatus ?? event.peerStatus ?? event.receiptState;
-    return state ?? event.proposalStatus ?? event.swarmStatus ?? event.topic ?? routingPath ?? '';
-  }
-  const far = routingPath === 'remote' ? '(remote) ' : '';
-  if ('payload' in event) return `${far}${short(JSON.stringify(event.payload))}`;
-  const { correlationId } = event;
-  return `${far}(over 1 kB; see: ecliptic ${correlationId === undefined ? 'log' : `thread ${correlationId}`})`;
+  const state = event.channelStatus ?? event.peerStatus ?? event.receiptState;
+  return state ?? event.proposalStatus ?? event.swarmStatus ?? event.topic ?? routingPath ?? '';
 }
 
 function describeProvider({ timestamp, topic = '', provider = '', code, reason, details }: A2ALogEvent): string {
   const said = [code, reason].filter((part) => part !== undefined).join(': ') || JSON.stringify(details ?? {});
-  const time = new Date(timestamp).toISOString().slice(11, 23);
-  return oneLine([time, topic.padEnd(32), provider.padEnd(24), said].join('  ').trimEnd());
+  return oneLine([clockText(timestamp), topic.padEnd(32), provider.padEnd(24), said].join('  ').trimEnd());
 }
 
-function short(long: string): string {
-  return long.length > PAYLOAD_CHARS ? `${cutText(long, PAYLOAD_CHARS - 1)}…` : long;
-}
-
-export const verbs = { start, stop, doctor, metrics, tail };
+export const verbs = { start, stop, doctor, metrics, tail, watch };

@@ -48,7 +48,7 @@ const WORDS: Table['words'] = {
   doctor: 'node doctor',
   setup: 'coding-agent setup',
   mcp: 'coding-agent mcp',
-  watch: 'coding-agent watch',
+  watch: 'node watch',
   tell: 'message tell',
   inbox: 'message inbox',
   invite: 'peer invite',
@@ -90,8 +90,8 @@ const WORDS: Table['words'] = {
 
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
-  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'tail', 'doctor'],
-  'coding agents': ['setup', 'mcp', 'watch', 'tell', 'inbox'],
+  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
+  'coding agents': ['setup', 'mcp', 'tell', 'inbox'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };
 

@@ -8,8 +8,11 @@ import type { Host } from '../node/host.js';
 import { VERSION } from '../runtime/package.js';
 import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import { otlpSettings } from '../telemetry/otlp-settings.js';
+import { SpanTracer } from '../telemetry/span-tracer.js';
 import { openInBrowser } from './browser.js';
 import type { Invocation } from './command.js';
+import { humanLog } from './log-line.js';
 import { usage } from './output.js';
 
 interface UpValues {
@@ -22,6 +25,7 @@ interface UpValues {
   readonly port?: string;
   readonly open?: boolean;
   readonly model?: string;
+  readonly otlp?: string;
   readonly background?: boolean;
   readonly 'no-dht'?: boolean;
   readonly 'no-browser'?: boolean;
@@ -35,8 +39,12 @@ export async function up(invocation: UpInvocation): Promise<void> {
   const file = values.config ?? (env.ECLIPTIC_CONFIG || undefined);
   const loaded = withModel(invocation, loadConfig(file, process.cwd()));
   const level = logLevel(invocation, loaded.config.log);
-  const logger = pino({ level }, pino.destination({ dest: 2, sync: true }));
-  const runtime = systemRuntime({ logger });
+  // A terminal gets lines for people; a file or a service gets JSON.
+  const human = process.stderr.isTTY === true;
+  const logger = pino({ level }, human ? humanLog(process.stderr) : pino.destination({ dest: 2, sync: true }));
+  // The variables in the environment of a coding agent are meant for the coding agent.
+  const otlp = otlpSettings(values.otlp ?? loaded.config.telemetry?.otlp, values.background ? {} : env);
+  const runtime = systemRuntime({ logger, tracer: otlp && new SpanTracer(systemRuntime(), otlp) });
   const dataFolder = await invocation.dataFolder();
   let host: Host | undefined;
   stopOnSignals(() => host);
@@ -45,7 +53,7 @@ export async function up(invocation: UpInvocation): Promise<void> {
   const http = httpConfig(invocation, loaded.config.http);
   // Most of the program is behind this import, so a usage error above does not load it.
   const hostModule = await import('../node/host.js');
-  host = await hostModule.Host.start({ runtime, loaded, dataFolder, env, network, http });
+  host = await hostModule.Host.start({ runtime, loaded, dataFolder, env, network, http, otlp });
   const { node: started, gateway } = host;
   const about = { node: started.key, agents: started.agents.length, http: gateway.url, data: dataFolder };
   logger.info({ ...about, config: loaded.file ?? null, version: VERSION }, 'node started');

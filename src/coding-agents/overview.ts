@@ -14,7 +14,7 @@ export interface AgentLine {
   readonly summary: string;
 }
 
-/** The data of `ecliptic watch`. */
+/** The coding agents, their tasks, leases and mail, as `ecliptic watch` shows them. */
 export type Overview = Awaited<ReturnType<typeof overview>>;
 
 const MOST_UNREAD = 1_000;

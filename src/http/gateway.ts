@@ -17,12 +17,13 @@ import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import { VERSION } from '../runtime/package.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Readiness } from '../telemetry/readiness.js';
 import { CallerAuth } from './auth/caller-auth.js';
 import { type JwtInit, TokenVerifier } from './auth/token-verifier.js';
 import { type TokenRow, Tokens } from './auth/tokens.js';
 import { McpEndpoint } from './mcp/mcp-endpoint.js';
 import { HttpServer, isLoopback, type Route, sendJson } from './server/http-server.js';
-import { frontPage, metricsRoute } from './server/routes.js';
+import { frontPage, healthRoutes, metricsRoute } from './server/routes.js';
 
 export interface GatewayComponents {
   runtime: Runtime;
@@ -36,6 +37,8 @@ export interface GatewayComponents {
   callerAgent: (name: string, sandbox: string | undefined) => Agent;
   /** In Prometheus' text format. */
   metrics?: () => Promise<string>;
+  /** Whether the node can take work. */
+  readiness?: () => Promise<Readiness>;
 }
 
 export interface GatewayInit {
@@ -125,6 +128,7 @@ export class Gateway {
       ...(init.routes ?? []),
       ...this.#a2a.routes,
       health,
+      ...healthRoutes(components.readiness),
       ...metrics,
       frontPage(() => this.url),
     ];

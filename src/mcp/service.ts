@@ -184,6 +184,24 @@ export class McpService {
     if (thread === '' || (thread?.length ?? 0) > LIMITS.nameChars) {
       return Promise.reject(new EclipticError('INVALID_PARAMS', `no conversation has the id "${thread}"`, { thread }));
     }
+    const { tracer } = this.#components.runtime;
+    if (tracer && ask.kind === 'tool') {
+      const attributes = { 'ecliptic.tool': entry.fullName, 'ecliptic.caller': caller.address };
+      const init = { kind: 'client', attributes, ...parentIn(options.meta) } as const;
+      const span = tracer.start(`tool ${entry.key}`, init);
+      const traced = { ...options, meta: { ...options.meta, traceparent: span.traceparent } };
+      const called = tracer.run(span, () => this.#ask(entry, ask, traced));
+      called.then(
+        (result) => span.end(failureOf(result, entry.owner)),
+        (error: unknown) => span.end(error),
+      );
+      return called;
+    }
+    return this.#ask(entry, ask, options);
+  }
+
+  #ask(entry: Entry, ask: Ask, options: CallOptions): Promise<unknown> {
+    const { caller, signal = NEVER, thread } = options;
     return new Promise((resolve, reject) => {
       const begun =
         ask.kind === 'tool' ? this.invocations.begin(entry, caller.address, ask.arguments, thread) : undefined;
@@ -304,6 +322,12 @@ export class McpService {
     this.#components.deadlines.remove(active);
     this.#active.get(active.entry.owner)?.delete(active);
   }
+}
+
+/** The trace context that came with a call, from another node or an outside client. */
+function parentIn(meta: CallOptions['meta']): { parent?: string } {
+  const given = meta?.traceparent;
+  return typeof given === 'string' ? { parent: given } : {};
 }
 
 /** The offer that an ask is about. */

@@ -1,8 +1,10 @@
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import type { Tracer } from '../runtime/tracing.js';
 import { type JsonFault, weighJson } from './json-value.js';
 import { LIMITS } from './limits.js';
+import { stampTrace } from './message-tracing.js';
 import {
   type A2AEnvelope,
   A2AEnvelopeSchema,
@@ -92,9 +94,11 @@ export interface EnvelopeInit {
 /** Makes envelopes with their ids and timestamps, and refuses invalid messages. */
 export class EnvelopeFactory {
   readonly #runtime: Runtime;
+  readonly #tracer: Tracer | undefined;
 
   constructor(runtime: Runtime = systemRuntime()) {
     this.#runtime = runtime;
+    this.#tracer = runtime.tracer;
   }
 
   create(init: EnvelopeInit): ValidEnvelope {
@@ -126,7 +130,8 @@ export class EnvelopeFactory {
       throw refusal(draft({ sender, recipient, type, payload, correlationId, metadata }));
     }
     const timestamp = this.#runtime.now();
-    return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, metadata, weight);
+    const about = this.#tracer === undefined ? metadata : stampTrace(this.#tracer, type, metadata);
+    return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, about, weight);
   }
 }
 

@@ -3,6 +3,9 @@ import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { ValidEnvelope } from './envelope.js';
 
+/** The start time of an envelope whose delivery is not timed. */
+export const UNTIMED = -1;
+
 export type EnvelopeHandler = (envelope: ValidEnvelope) => void | Promise<void>;
 
 /** The rules of all mailboxes of one router. */
@@ -14,6 +17,8 @@ export interface MailboxRules {
   readonly onHandlerError: (address: string, envelope: ValidEnvelope, error: unknown) => void;
   /** Called instead of the handler for an envelope that waited past its time to live. */
   readonly onExpired: (address: string, envelope: ValidEnvelope) => void;
+  /** Called with the time from the send of a timed envelope until its handler was done. */
+  readonly onHandled: (ms: number) => void;
 }
 
 /** Deliveries before the event loop gets its turn. */
@@ -27,6 +32,10 @@ const RUN_BUDGET = 1024;
 export class Dispatcher {
   readonly runtime: Runtime;
   readonly rules: MailboxRules;
+  /** The start times of timed envelopes that wait. */
+  readonly #timed = new Map<ValidEnvelope, number>();
+  /** @internal Its size: reading that of a map costs more. */
+  timed = 0;
   readonly #ready = new Fifo<Mailbox>();
   #running = false;
   #deferred = false;
@@ -79,11 +88,30 @@ export class Dispatcher {
   }
 
   /** @internal Delivers one envelope in a run of its own, then those that its handler has sent. */
-  runOne(mailbox: Mailbox, envelope: ValidEnvelope): void {
+  runOne(mailbox: Mailbox, envelope: ValidEnvelope, started: number): void {
     this.#running = true;
-    mailbox.handle(envelope);
+    mailbox.handle(envelope, started);
     this.#running = false;
     if (this.#ready.length > 0) this.run();
+  }
+
+  /** @internal The start time of an envelope that waited. */
+  startOf(envelope: ValidEnvelope): number {
+    const started = this.#timed.get(envelope) ?? UNTIMED;
+    this.#timed.delete(envelope);
+    this.timed = this.#timed.size;
+    return started;
+  }
+
+  /** @internal A timed envelope waits. */
+  waits(envelope: ValidEnvelope, started: number): void {
+    this.#timed.set(envelope, started);
+    this.timed = this.#timed.size;
+  }
+
+  /** @internal */
+  handled(started: number): void {
+    this.rules.onHandled(this.runtime.stopwatch() - started);
   }
 
   #continueLater(): void {
@@ -145,10 +173,11 @@ export class Mailbox {
   }
 
   /** Delivers an envelope: at once if that keeps the order, otherwise in the run under way. */
-  deliver(envelope: ValidEnvelope): void {
+  deliver(envelope: ValidEnvelope, started = UNTIMED): void {
     if (this.#dispatcher.idle && this.#canHandle() && !this.#waiting?.length) {
-      this.#dispatcher.runOne(this, envelope);
+      this.#dispatcher.runOne(this, envelope, started);
     } else {
+      if (started !== UNTIMED) this.#dispatcher.waits(envelope, started);
       this.put(envelope);
       this.#dispatcher.run();
     }
@@ -158,6 +187,7 @@ export class Mailbox {
   close(): ValidEnvelope[] {
     this.#attached = [];
     const left = this.#waiting?.drain() ?? [];
+    for (const envelope of left) this.#dispatcher.startOf(envelope);
     this.#dispatcher.settled(left.length);
     return left;
   }
@@ -172,14 +202,15 @@ export class Mailbox {
         return 0;
       }
       budget--;
-      this.handle(waiting.shift()!);
+      const envelope = waiting.shift()!;
+      this.handle(envelope, this.#dispatcher.timed === 0 ? UNTIMED : this.#dispatcher.startOf(envelope));
       this.#dispatcher.settled(1);
     }
     return budget;
   }
 
   /** @internal */
-  handle(envelope: ValidEnvelope): void {
+  handle(envelope: ValidEnvelope, started: number): void {
     const ttl = envelope.metadata?.ttlMs;
     if (ttl !== undefined && envelope.timestamp + ttl < this.#dispatcher.runtime.now()) {
       this.#dispatcher.rules.onExpired(this.#address, envelope);
@@ -189,25 +220,27 @@ export class Mailbox {
     for (let i = 0; i < attached.length; i++) {
       try {
         const pending = attached[i]!.handler(envelope);
-        if (isThenable(pending)) this.#track(envelope, pending);
+        if (isThenable(pending)) this.#track(envelope, pending, started);
+        else if (started !== UNTIMED) this.#dispatcher.handled(started);
       } catch (error) {
         this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
       }
     }
   }
 
-  #track(envelope: ValidEnvelope, pending: PromiseLike<unknown>): void {
+  #track(envelope: ValidEnvelope, pending: PromiseLike<unknown>, started: number): void {
     this.#inFlight++;
     this.#dispatcher.began();
     const failed = (error: unknown) => {
       this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
-      this.#finished();
+      this.#finished(started);
     };
     // A foreign promise may throw or settle twice; a native one does neither.
-    Promise.resolve(pending).then(() => this.#finished(), failed);
+    Promise.resolve(pending).then(() => this.#finished(started), failed);
   }
 
-  #finished(): void {
+  #finished(started: number): void {
+    if (started !== UNTIMED) this.#dispatcher.handled(started);
     this.#inFlight--;
     this.#resume();
     this.#dispatcher.settled(1);

@@ -2,6 +2,7 @@ import type { CallbackFailed } from '../runtime/callbacks.js';
 import { describeError, type ErrorCode } from '../runtime/errors.js';
 import { type Logger, type Runtime, silentLogger } from '../runtime/runtime.js';
 import { EventStream } from './event-stream.js';
+import { Histogram, type HistogramSnapshot, STEP_BOUNDS_MS, WORK_BOUNDS_MS } from './histogram.js';
 import { BroadcastRecord, RoutingRecord } from './routing-record.js';
 import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './schemas.js';
 
@@ -25,17 +26,23 @@ export interface A2AMetrics {
   toolErrorCount: number;
 }
 
-/** Cumulative counts, in the form of Prometheus. */
-export interface HistogramSnapshot {
-  /** Cumulative counts by upper bound in milliseconds; the last bound is infinite. */
-  readonly buckets: readonly (readonly [bound: number, count: number])[];
-  readonly sumMs: number;
-  readonly count: number;
-}
-
 export interface Histograms {
   readonly routingLatency: HistogramSnapshot;
+  /** From a send until the handler of the recipient is done, of the sends that are measured. */
+  readonly deliveryLatency: HistogramSnapshot;
   readonly toolDuration: HistogramSnapshot;
+  /** From the start of an agent's work on a task, proposal or sub-task until its end. */
+  readonly taskDuration: HistogramSnapshot;
+}
+
+/** What kind of work a task was: asked for as a task, as a proposal, or as part of a swarm. */
+export type TaskKind = 'task' | 'proposal' | 'sub-task';
+
+/** Tasks that agents of this node have ended. */
+export interface TaskCounts {
+  readonly kind: TaskKind;
+  readonly completed: number;
+  readonly failed: number;
 }
 
 export interface A2AObservabilityInit {
@@ -81,6 +88,16 @@ export class A2AObservability {
     this.#stream.append(record);
   }
 
+  /** @internal A handler is done with a message that was sent so long ago. */
+  handled(ms: number): void {
+    this.#counters.delivery.observe(ms);
+  }
+
+  /** @internal An agent's work on a task has ended. */
+  taskEnded(kind: TaskKind, ms: number, failed: boolean): void {
+    this.#counters.taskEnded(kind, ms, failed);
+  }
+
   /** @internal */
   broadcast(record: BroadcastRecord): void {
     const received = record.reached.reduce((count, { node }) => (node === undefined ? count + 1 : count), 0);
@@ -105,6 +122,20 @@ export class A2AObservability {
 
   getHistograms(): Histograms {
     return this.#counters.histograms();
+  }
+
+  getTaskCounts(): TaskCounts[] {
+    return this.#counters.taskCounts();
+  }
+
+  /** Messages that were refused, and deliveries and handlers that failed. */
+  getOutcomes(): { readonly refused: number; readonly failed: number } {
+    return this.#counters.outcomes;
+  }
+
+  /** Of durable messages: how often this node learnt that one reached a state. */
+  getReceiptCounts(): Record<string, number> {
+    return this.#counters.receipts();
   }
 
   getRecentEvents(limit?: number): A2ALogEvent[] {
@@ -164,52 +195,27 @@ function addByType(one: Record<A2AMessageType, number>, other: Record<A2AMessage
   return sum;
 }
 
-const BOUNDS_MS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1_000, 5_000, 30_000];
-
-/** Counts durations by size, without keeping them. */
-class Histogram {
-  readonly #counts = new Float64Array(BOUNDS_MS.length + 1);
-  #sum = 0;
-  #count = 0;
-
-  get count(): number {
-    return this.#count;
-  }
-
-  get average(): number {
-    return this.#count === 0 ? 0 : this.#sum / this.#count;
-  }
-
-  observe(ms: number): void {
-    let at = 0;
-    while (at < BOUNDS_MS.length && ms > BOUNDS_MS[at]!) at++;
-    this.#counts[at]!++;
-    this.#sum += ms;
-    this.#count++;
-  }
-
-  snapshot(): HistogramSnapshot {
-    let count = 0;
-    const buckets = [...BOUNDS_MS, Number.POSITIVE_INFINITY].map((bound, at) => {
-      count += this.#counts[at]!;
-      return [bound, count] as const;
-    });
-    return { buckets, sumMs: this.#sum, count };
-  }
-}
-
 class Counters {
   #sent = 0;
   #received = 0;
   readonly #sentByType = noneByType();
   /** Received from other nodes; a message between two agents of this node counts as sent. */
   readonly #arrivedByType = noneByType();
-  readonly #latency = new Histogram();
-  readonly #toolTimes = new Histogram();
+  readonly #latency = new Histogram(STEP_BOUNDS_MS);
+  readonly delivery = new Histogram(STEP_BOUNDS_MS);
+  readonly #toolTimes = new Histogram(WORK_BOUNDS_MS);
+  readonly #taskTimes = new Histogram(WORK_BOUNDS_MS);
+  readonly #tasks: Record<TaskKind, { completed: number; failed: number }> = {
+    task: { completed: 0, failed: 0 },
+    proposal: { completed: 0, failed: 0 },
+    'sub-task': { completed: 0, failed: 0 },
+  };
   #errors = 0;
   readonly #errorsByCode = new Map<string, number>();
   readonly #tools = new Map<string, number>();
+  readonly #receipts = new Map<string, number>();
   #toolErrors = 0;
+  readonly outcomes = { refused: 0, failed: 0 };
 
   routed(record: RoutingRecord | BroadcastRecord, sent: boolean, received: number, measured: boolean): void {
     if (sent) {
@@ -233,18 +239,27 @@ class Counters {
       case 'routing-decision':
         if (event.duration !== undefined && measured) this.#latency.observe(event.duration);
         // A failed delivery has an event of its own, which counts it.
-        if (event.success === false && event.code !== 'DELIVERY_FAILED') this.#countError(event.code);
+        if (event.success === false && event.code !== 'DELIVERY_FAILED') {
+          this.outcomes.refused++;
+          this.#countError(event.code);
+        }
         break;
       case 'tool-invocation':
         this.#toolTimes.observe(event.duration ?? 0);
         if (event.success === false) this.#toolErrors++;
         if (event.toolName !== undefined) this.#countTool(event.toolName);
         break;
+      case 'receipt':
+        if (event.receiptState !== undefined) {
+          this.#receipts.set(event.receiptState, (this.#receipts.get(event.receiptState) ?? 0) + 1);
+        }
+        break;
       case 'proposal':
         if (event.code !== undefined) this.#countError(event.code);
         break;
       case 'error':
       case 'delivery-failure':
+        this.outcomes.failed++;
         this.#countError(event.code);
         break;
     }
@@ -267,7 +282,25 @@ class Counters {
   }
 
   histograms(): Histograms {
-    return { routingLatency: this.#latency.snapshot(), toolDuration: this.#toolTimes.snapshot() };
+    return {
+      routingLatency: this.#latency.snapshot(),
+      deliveryLatency: this.delivery.snapshot(),
+      toolDuration: this.#toolTimes.snapshot(),
+      taskDuration: this.#taskTimes.snapshot(),
+    };
+  }
+
+  taskEnded(kind: TaskKind, ms: number, failed: boolean): void {
+    this.#taskTimes.observe(ms);
+    this.#tasks[kind][failed ? 'failed' : 'completed']++;
+  }
+
+  receipts(): Record<string, number> {
+    return Object.fromEntries(this.#receipts);
+  }
+
+  taskCounts(): TaskCounts[] {
+    return Object.entries(this.#tasks).map(([kind, counts]) => ({ kind: kind as TaskKind, ...counts }));
   }
 
   /** Other nodes name their tools, so the number of counted names has a limit. */

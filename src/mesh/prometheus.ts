@@ -1,59 +1,116 @@
-import type { A2AMetrics, HistogramSnapshot, Histograms } from './observability.js';
+import type { HistogramSnapshot } from './histogram.js';
+import type { A2AMetrics, Histograms } from './observability.js';
 
-export interface Gauges {
-  /** Waiting messages and work, by queue. */
-  readonly queues: Readonly<Record<string, number>>;
-  /** Other nodes, by state. */
-  readonly peers: Readonly<Record<string, number>>;
-  /** Bytes, by kind. */
-  readonly memory: Readonly<Record<string, number>>;
+export interface MetricSample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
 }
 
-export function toPrometheus(metrics: A2AMetrics, histograms?: Histograms, gauges?: Gauges): string {
-  const lines: string[] = [];
-  const family = (name: string, type: 'counter' | 'gauge', help: string, samples: Iterable<[string, number]>) => {
-    lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
-    for (const [labels, value] of samples) lines.push(`${name}${labels} ${value}`);
+/** One metric with all of its samples. Units are the base units of Prometheus: seconds and bytes. */
+export type MetricFamily = {
+  readonly name: string;
+  readonly help: string;
+} & (
+  | { readonly type: 'counter' | 'gauge'; readonly samples: readonly MetricSample[] }
+  | { readonly type: 'histogram'; readonly histogram: HistogramSnapshot }
+);
+
+/** One sample for each entry, with the entry's name as label. */
+export function samplesBy(
+  label: string,
+  values: Readonly<Record<string, number | undefined>>,
+): readonly MetricSample[] {
+  return Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value: value ?? 0 }));
+}
+
+export function single(value: number): readonly MetricSample[] {
+  return [{ labels: {}, value }];
+}
+
+/** The metrics of messages and tools. */
+export function messageFamilies(metrics: A2AMetrics, histograms?: Histograms): MetricFamily[] {
+  const { messagesSentByType, totalMessagesReceived, errorsByCode, toolInvocationsByTool, toolErrorCount } = metrics;
+  const counters: MetricFamily[] = [
+    {
+      name: 'ecliptic_messages_sent_total',
+      type: 'counter',
+      help: 'Messages accepted for delivery, by type.',
+      samples: samplesBy('type', messagesSentByType),
+    },
+    {
+      name: 'ecliptic_messages_received_total',
+      type: 'counter',
+      help: 'Messages handed to local agents.',
+      samples: single(totalMessagesReceived),
+    },
+    {
+      name: 'ecliptic_errors_total',
+      type: 'counter',
+      help: 'Refusals and failures, by code.',
+      samples: samplesBy('code', errorsByCode),
+    },
+    {
+      name: 'ecliptic_tool_invocations_total',
+      type: 'counter',
+      help: 'Tool invocations, by tool.',
+      samples: samplesBy('tool', toolInvocationsByTool),
+    },
+    {
+      name: 'ecliptic_tool_errors_total',
+      type: 'counter',
+      help: 'Tool invocations that failed.',
+      samples: single(toolErrorCount),
+    },
+  ];
+  if (!histograms) return counters;
+  const histogram = (name: string, help: string, snapshot: HistogramSnapshot): MetricFamily => {
+    return { name, type: 'histogram', help, histogram: snapshot };
   };
-  family(
-    'ecliptic_messages_sent_total',
-    'counter',
-    'Messages accepted for delivery, by type.',
-    by('type', metrics.messagesSentByType),
-  );
-  family('ecliptic_messages_received_total', 'counter', 'Messages handed to local agents.', [
-    ['', metrics.totalMessagesReceived],
-  ]);
-  const histogram = (name: string, help: string, { buckets, sumMs, count }: HistogramSnapshot) => {
-    lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} histogram`);
+  const { routingLatency, deliveryLatency, toolDuration, taskDuration } = histograms;
+  return [
+    ...counters,
+    histogram('ecliptic_routing_latency_seconds', 'Time to route a message, of those measured.', routingLatency),
+    histogram(
+      'ecliptic_delivery_latency_seconds',
+      'Time from the send of a message until its handler was done, of those measured.',
+      deliveryLatency,
+    ),
+    histogram('ecliptic_tool_duration_seconds', 'Duration of tool invocations.', toolDuration),
+    histogram('ecliptic_task_duration_seconds', 'Time that agents worked on tasks.', taskDuration),
+  ];
+}
+
+/** The metrics of messages and tools, and others, in Prometheus' text format 0.0.4. */
+export function toPrometheus(
+  metrics: A2AMetrics,
+  histograms?: Histograms,
+  others: readonly MetricFamily[] = [],
+): string {
+  const lines: string[] = [];
+  for (const family of [...messageFamilies(metrics, histograms), ...others]) {
+    const { name } = family;
+    lines.push(`# HELP ${name} ${escapeHelp(family.help)}`, `# TYPE ${name} ${family.type}`);
+    if (family.type !== 'histogram') {
+      for (const { labels, value } of family.samples) lines.push(`${name}${labelText(labels)} ${value}`);
+      continue;
+    }
+    const { buckets, sumMs, count } = family.histogram;
     for (const [bound, below] of buckets) {
-      lines.push(`${name}_bucket{le="${bound === Number.POSITIVE_INFINITY ? '+Inf' : bound / 1_000}"} ${below}`);
+      const le = bound === Number.POSITIVE_INFINITY ? '+Inf' : String(bound / 1_000);
+      lines.push(`${name}_bucket{le="${le}"} ${below}`);
     }
     lines.push(`${name}_sum ${sumMs / 1_000}`, `${name}_count ${count}`);
-  };
-  family('ecliptic_errors_total', 'counter', 'Refusals and failures, by code.', by('code', metrics.errorsByCode));
-  family(
-    'ecliptic_tool_invocations_total',
-    'counter',
-    'Tool invocations, by tool.',
-    by('tool', metrics.toolInvocationsByTool),
-  );
-  family('ecliptic_tool_errors_total', 'counter', 'Tool invocations that failed.', [['', metrics.toolErrorCount]]);
-  if (histograms) {
-    const { routingLatency, toolDuration } = histograms;
-    histogram('ecliptic_routing_latency_seconds', 'Time to route a message, of those measured.', routingLatency);
-    histogram('ecliptic_tool_duration_seconds', 'Duration of tool invocations.', toolDuration);
-  }
-  if (gauges) {
-    family('ecliptic_queue_length', 'gauge', 'Messages and work that wait, by queue.', by('queue', gauges.queues));
-    family('ecliptic_peers', 'gauge', 'Other nodes, by state.', by('state', gauges.peers));
-    family('ecliptic_memory_bytes', 'gauge', 'Memory of the process, by kind.', by('kind', gauges.memory));
   }
   return `${lines.join('\n')}\n`;
 }
 
-function by(label: string, counts: Readonly<Record<string, number | undefined>>): [string, number][] {
-  return Object.entries(counts).map(([value, count]) => [`{${label}="${escapeLabel(value)}"}`, count ?? 0]);
+function labelText(labels: Readonly<Record<string, string>>): string {
+  const parts = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`);
+  return parts.length === 0 ? '' : `{${parts.join(',')}}`;
+}
+
+function escapeHelp(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
 }
 
 function escapeLabel(value: string): string {

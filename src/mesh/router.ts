@@ -1,12 +1,14 @@
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import type { Tracer } from '../runtime/tracing.js';
 import { splitAddress } from './address.js';
 import { Broadcaster } from './broadcaster.js';
 import { DurableRouting } from './durable-routing.js';
 import { BROADCAST, checkEnvelope, type ValidEnvelope } from './envelope.js';
 import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
 import { type Expects, type Failure, failureOf, MessageChecks } from './message-checks.js';
+import { tracedHandler } from './message-tracing.js';
 import { A2AObservability } from './observability.js';
 import type { Decision, Party, Policy } from './policy.js';
 import type { Carrier, Journal, Postbox, SharedThreads } from './ports.js';
@@ -52,6 +54,7 @@ export class A2ARouter {
   /** @internal */
   readonly durable: DurableRouting;
   readonly #registry: AgentRegistry;
+  readonly #tracer: Tracer | undefined;
   readonly #policy: Policy;
   readonly #carrier: Carrier | undefined;
   readonly #journal: Journal | undefined;
@@ -67,6 +70,7 @@ export class A2ARouter {
     const { observability = new A2AObservability(), threads = new ThreadTable(runtime) } = components;
     const mailboxCapacity = init.mailboxCapacity ?? 10_000;
     this.#registry = registry;
+    this.#tracer = runtime.tracer;
     this.#policy = policy;
     this.#carrier = carrier;
     this.#journal = journal;
@@ -85,6 +89,7 @@ export class A2ARouter {
         const code = error instanceof EclipticError ? error.code : 'HANDLER_FAILED';
         reporter.about('error', envelope, address, { code, reason: describeError(error) });
       },
+      onHandled: (ms) => observability.handled(ms),
       onExpired: (address, envelope) => {
         const failure: Failure = { code: 'EXPIRED', reason: 'its time to live ran out while it waited' };
         reporter.about('delivery-failure', envelope, address, failure);
@@ -191,7 +196,7 @@ export class A2ARouter {
     const entry = this.#registry.ownEntry(agentId);
     if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `register "${agentId}" before listening`, { agentId });
     entry.mailbox ??= new Mailbox(this.#dispatcher, entry.address);
-    return entry.mailbox.attach(handler);
+    return entry.mailbox.attach(tracedHandler(this.#tracer, entry.address, handler));
   }
 
   /** Takes a local agent off the mesh. Envelopes that still wait for it are reported as not delivered. */
@@ -270,7 +275,7 @@ export class A2ARouter {
     const failure = this.#enter(envelope, source, target, expects);
     if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
     const result = this.#reporter.routed(envelope, source, target, started);
-    target.mailbox!.deliver(envelope);
+    target.mailbox!.deliver(envelope, started);
     return result;
   }
 

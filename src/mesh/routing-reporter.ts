@@ -1,7 +1,10 @@
 import type { ErrorCode } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Tracer } from '../runtime/tracing.js';
 import { BROADCAST, type ValidEnvelope } from './envelope.js';
+import { UNTIMED } from './mailbox.js';
 import type { Failure } from './message-checks.js';
+import { traceRouted } from './message-tracing.js';
 import type { A2AObservability } from './observability.js';
 import type { Party } from './policy.js';
 import type { RegistryEntry } from './registry-index.js';
@@ -17,18 +20,19 @@ const SECURITY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 /** Without a listener, one local send in this many (a power of two) is timed: the clock costs as much as a send. */
 const TIMED_SENDS = 32;
-const UNTIMED = -1;
 
 /** Reports the outcome of each routing on the event stream, and makes the sender's result. */
 export class RoutingReporter {
   readonly #runtime: Runtime;
   readonly #observability: A2AObservability;
+  readonly #tracer: Tracer | undefined;
   #sends = 0;
   #lastLatency: LatencySample = { ms: 0, of: '' };
 
   constructor(runtime: Runtime, observability: A2AObservability) {
     this.#runtime = runtime;
     this.#observability = observability;
+    this.#tracer = runtime.tracer;
   }
 
   /** The start time of a send. A send that is not timed reports the latest measurement, marked as sampled. */
@@ -48,6 +52,7 @@ export class RoutingReporter {
     // Only local sends report another send's latency.
     if (record.path === 'local') this.#lastLatency = latency;
     this.#observability.routed(record, started !== UNTIMED);
+    if (this.#tracer !== undefined) this.#trace(envelope, record.path, target.address);
     return { delivered: true, path: record.path, targetAgentId: target.address, latencyMs: latency.ms };
   }
 
@@ -60,6 +65,7 @@ export class RoutingReporter {
   ): RoutingResult {
     const latency = this.#latency(started, envelope);
     this.#observability.broadcast(new BroadcastRecord(envelope, source, reached, counts, latency));
+    if (this.#tracer !== undefined) this.#trace(envelope, 'broadcast', BROADCAST);
     const latencyMs = latency.ms;
     return { delivered: true, path: 'broadcast', targetAgentId: BROADCAST, latencyMs, broadcast: counts };
   }
@@ -73,6 +79,7 @@ export class RoutingReporter {
     const decision = { routingPath, duration: latencyMs, sampled, success: false, code, reason, traceparent } as const;
     const event = { type: 'routing-decision', ...this.#about(envelope, target), ...decision } as const;
     this.#observability.emit(event, started !== UNTIMED);
+    if (this.#tracer !== undefined) this.#trace(envelope, routingPath, target, failure);
     if (SECURITY.has(code)) this.about('security', envelope, target, failure);
     const { candidates, outcome } = failure;
     const about = { path: routingPath, targetAgentId: target, latencyMs } as const;
@@ -87,6 +94,10 @@ export class RoutingReporter {
   ): void {
     const { code, reason } = failure;
     this.#observability.emit({ type, ...this.#about(envelope, target), code, reason });
+  }
+
+  #trace(envelope: ValidEnvelope, path: RoutingResult['path'], target: string, failure?: Failure): void {
+    traceRouted(this.#tracer!, envelope, { path, target, error: failure });
   }
 
   #about(envelope: ValidEnvelope, recipient: string) {

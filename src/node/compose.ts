@@ -77,6 +77,7 @@ export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
   try {
     const node = await composeNode(init, parts);
     await node.start();
+    node.markReady();
     return node;
   } catch (error) {
     await parts.stop();

@@ -30,6 +30,10 @@ import { Children } from '../system/process/children.js';
 import { MemoryWatch } from '../system/process/memory-watch.js';
 import { Credentials } from '../system/secrets/credentials.js';
 import { systemKeychain } from '../system/secrets/keychain.js';
+import { OtlpExporter } from '../telemetry/otlp-exporter.js';
+import type { OtlpSettings } from '../telemetry/otlp-settings.js';
+import { SpanTracer } from '../telemetry/span-tracer.js';
+import { Telemetry } from '../telemetry/telemetry.js';
 import { composeNode, type NodeNetworkInit } from './compose.js';
 import type { HttpConfig, NetworkConfig } from './config/edge-schema.js';
 import type { LoadedConfig } from './config/load.js';
@@ -62,6 +66,8 @@ export interface HostInit {
   network?: NetworkConfig;
   /** How it is reached over HTTP. */
   http?: HttpConfig;
+  /** The collector that gets spans and metrics. */
+  otlp?: OtlpSettings | undefined;
 }
 
 /** Time that work under way gets when the node is told to stop. */
@@ -129,10 +135,19 @@ export class Host {
     // Upstream servers stop after the node, whose last tool calls use them.
     parts.add({ name: 'upstream servers', stop: () => upstreams?.close() });
     parts.add({ name: 'lanes', stop: () => resources.lanes.closeAll() });
+    // Before the node's own parts, so that the spans of its last work are exported too.
+    let exporter: OtlpExporter | undefined;
+    parts.add({ name: 'OTLP exporter', stop: () => exporter?.stop() });
     const store = await openStore(dataFolder, { runtime });
     const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
     const node = await composeNode({ runtime, tiers, sandbox, state, limits, network, store }, parts);
 
+    exporter = otlpExporter(init, node);
+    const telemetry = new Telemetry({ runtime, node, store, approvals: resources.approvals, folder: dataFolder });
+    node.addMetrics(() => telemetry.families());
+    parts.add({ name: 'telemetry', stop: () => telemetry.stop() });
+    parts.add({ name: 'OTLP metrics', stop: () => exporter?.closeMetrics() });
+    await telemetry.start();
     const tools = toolsOf(init, node, resources);
     const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
@@ -192,7 +207,7 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere },
+      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, telemetry },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => agentFindings({ runtime, children, env }),
       shutDown: () => runtime.defer(() => void host.stopForOwner()),
@@ -200,6 +215,7 @@ export class Host {
     server = new ControlServer({ runtime, methods, identity: { node: node.key, pid: process.pid, version: VERSION } });
     parts.add({ name: 'control socket', stop: () => server.refuse() });
     await server.listen(control);
+    node.markReady();
     return host;
   }
 
@@ -223,6 +239,18 @@ export class Host {
     await this.node.stop({ drainMs: DRAIN_MS });
     await this.stopped;
   }
+}
+
+/** Exports spans and metrics where a collector is configured. */
+function otlpExporter({ runtime, otlp: settings }: HostInit, node: EclipticNode): OtlpExporter | undefined {
+  if (!settings) return undefined;
+  const name = node.network?.name;
+  const resource = { 'service.instance.id': node.key, ...(name !== undefined && { 'ecliptic.node.name': name }) };
+  const exporter = new OtlpExporter({ runtime, metrics: () => node.metricFamilies(), resource, settings });
+  node.addMetrics(() => exporter.families());
+  if (runtime.tracer instanceof SpanTracer) runtime.tracer.exportTo((span) => exporter.add(span));
+  exporter.start();
+  return exporter;
 }
 
 async function openResources(init: HostInit, parts: Parts, closeServer: () => unknown): Promise<HostResources> {

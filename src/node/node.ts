@@ -7,7 +7,6 @@ import { OWNER } from '../coding-agents/mailbox/letter.js';
 import { mailProtocol } from '../coding-agents/mailbox/member.js';
 import type { Documents } from '../documents/documents.js';
 import { Gateway, type GatewayInit } from '../http/gateway.js';
-import { gaugesOf } from '../http/server/routes.js';
 import type { Mail } from '../mail/mail.js';
 import type { Entry } from '../mcp/catalogue.js';
 import type { McpService } from '../mcp/service.js';
@@ -16,7 +15,7 @@ import type { JournalLog, replay } from '../mesh/audit/journal-log.js';
 import type { ChannelManager } from '../mesh/channel-manager.js';
 import type { EnvelopeFactory } from '../mesh/envelope.js';
 import type { A2AObservability } from '../mesh/observability.js';
-import { toPrometheus } from '../mesh/prometheus.js';
+import { type MetricFamily, messageFamilies, toPrometheus } from '../mesh/prometheus.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import { CALLER_PROTOCOL } from '../mesh/registry-index.js';
 import type { A2ARouter } from '../mesh/router.js';
@@ -31,6 +30,8 @@ import { within } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
 import type { Store } from '../store/store.js';
+import { nodeFamilies } from '../telemetry/node-metrics.js';
+import { type Readiness, ReadinessCheck } from '../telemetry/readiness.js';
 import type { Swarms } from '../work/swarm/swarms.js';
 import { OwnerDevices } from './devices/owner-devices.js';
 
@@ -82,6 +83,8 @@ export class EclipticNode {
   #gateway: Gateway | undefined;
   readonly #agents = new Map<string, Agent>();
   readonly #callers = new Set<string>();
+  readonly #metricSources: (() => readonly MetricFamily[])[] = [];
+  readonly #readiness: ReadinessCheck;
   #drainMs = 0;
   #stopped = false;
 
@@ -103,6 +106,7 @@ export class EclipticNode {
     this.swarms = components.swarms;
     this.mail = components.mail;
     this.records = components.records;
+    this.#readiness = new ReadinessCheck(components);
     reportHealth(this.providers, (id) => this.#agents.get(id));
     const { catalogue } = this.mcp;
     catalogue.onChange((kind, entries, gone) => {
@@ -116,6 +120,16 @@ export class EclipticNode {
     });
     // The operator has no agent process, so its durable proposals are resumed here.
     if (components.proposals?.has('operator')) this.operator();
+  }
+
+  /** Whether the node can take work, and why not. */
+  readiness(): Promise<Readiness> {
+    return this.#readiness.check();
+  }
+
+  /** @internal Everything has started. */
+  markReady(): void {
+    if (!this.#stopped) this.#readiness.phase = 'running';
   }
 
   /** @internal Starts the parts: the node connects to the other members of its mesh. `createNode` does this. */
@@ -133,7 +147,14 @@ export class EclipticNode {
     const records = store ? new StoreTaskRecords(store, profiles) : new MemoryTaskRecords();
     const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
     const gateway = await Gateway.start(
-      { ...components, records, profiles, callerAgent, metrics: () => this.metricsText() },
+      {
+        ...components,
+        records,
+        profiles,
+        callerAgent,
+        metrics: () => this.metricsText(),
+        readiness: () => this.readiness(),
+      },
       init,
     );
     this.#gateway = gateway;
@@ -144,8 +165,24 @@ export class EclipticNode {
   /** Counters, histograms, queues, peers and memory in Prometheus' text format, as `/metrics` serves them. */
   async metricsText(): Promise<string> {
     const { observability } = this;
-    const gauges = await gaugesOf(this, this.#components.store);
-    return toPrometheus(observability.getMetrics(), observability.getHistograms(), gauges);
+    return toPrometheus(observability.getMetrics(), observability.getHistograms(), await this.#otherMetrics());
+  }
+
+  /** @internal The same metrics, for other formats. */
+  async metricFamilies(): Promise<MetricFamily[]> {
+    const { observability } = this;
+    const messages = messageFamilies(observability.getMetrics(), observability.getHistograms());
+    return [...messages, ...(await this.#otherMetrics())];
+  }
+
+  /** @internal Adds metrics of parts that are no part of the node. */
+  addMetrics(source: () => readonly MetricFamily[]): void {
+    this.#metricSources.push(source);
+  }
+
+  async #otherMetrics(): Promise<MetricFamily[]> {
+    const own = await nodeFamilies(this, this.#components.store);
+    return [...own, ...this.#metricSources.flatMap((source) => source())];
   }
 
   /** Admits coding agents, each with a mailbox of its own. Needs a store; the owner's key is in `folder`. */
@@ -253,6 +290,7 @@ export class EclipticNode {
   async stop({ drainMs = 0 }: { drainMs?: number } = {}): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
+    this.#readiness.phase = 'stopping';
     this.#drainMs = drainMs;
     await this.#components.parts.stop();
   }

@@ -1,3 +1,5 @@
+import type { Tracer } from './tracing.js';
+
 /**
  * Everything nondeterministic that the fabric needs, in one injected object. No other folder touches the clock,
  * timers, randomness or id globals, so a whole fabric can run on a simulated runtime and replay from a seed.
@@ -23,6 +25,8 @@ export interface Runtime {
   /** That many unpredictable bytes: for keys and secrets. */
   bytes(count: number): Uint8Array;
   readonly logger: Logger;
+  /** Records spans. Default: none, and no cost. */
+  readonly tracer?: Tracer | undefined;
 }
 
 export interface Timer {

@@ -1,4 +1,5 @@
 import { type Logger, type Runtime, silentLogger, type Timer } from './runtime.js';
+import type { Tracer } from './tracing.js';
 import { UlidSource } from './ulid.js';
 
 interface Task {
@@ -13,6 +14,7 @@ export interface SimulatedRuntimeInit {
   /** The virtual clock's first reading, in epoch milliseconds. Default 2020-01-01. */
   start?: number;
   logger?: Logger;
+  tracer?: Tracer;
 }
 
 /**
@@ -22,6 +24,7 @@ export interface SimulatedRuntimeInit {
 export class SimulatedRuntime implements Runtime {
   readonly seed: number;
   readonly logger: Logger;
+  readonly tracer: Tracer | undefined;
   readonly #random: () => number;
   readonly #ulids: UlidSource;
   readonly #tasks: Task[] = [];
@@ -30,6 +33,7 @@ export class SimulatedRuntime implements Runtime {
   constructor(init: SimulatedRuntimeInit = {}) {
     this.seed = init.seed ?? 1;
     this.logger = init.logger ?? silentLogger;
+    this.tracer = init.tracer;
     this.#now = init.start ?? 1_577_836_800_000;
     this.#random = mulberry32(this.seed);
     this.#ulids = new UlidSource(this.#random);

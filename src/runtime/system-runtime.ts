@@ -1,5 +1,6 @@
 import { randomBytes, randomFillSync, randomInt } from 'node:crypto';
 import { type Logger, type Runtime, silentLogger, type Timer } from './runtime.js';
+import type { Tracer } from './tracing.js';
 import { UlidSource } from './ulid.js';
 
 const READS_PER_CLOCK_READ = 64;
@@ -10,16 +11,19 @@ const POOL_BYTES = 4_096;
 
 interface SystemRuntimeInit {
   /** Default: no logging. */
-  logger?: Logger;
+  logger?: Logger | undefined;
+  /** Default: no spans. */
+  tracer?: Tracer | undefined;
 }
 
 /** The system's clock, timers and randomness. */
 export function systemRuntime(init: SystemRuntimeInit = {}): Runtime {
-  return new SystemRuntime(init.logger ?? silentLogger);
+  return new SystemRuntime(init.logger ?? silentLogger, init.tracer);
 }
 
 class SystemRuntime implements Runtime {
   readonly logger: Logger;
+  readonly tracer: Tracer | undefined;
   readonly #ulids = new UlidSource(() => this.random());
   #now = 0;
   #readsLeft = 0;
@@ -29,8 +33,9 @@ class SystemRuntime implements Runtime {
   readonly #pool = new Uint8Array(POOL_BYTES);
   #poolLeft = 0;
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, tracer: Tracer | undefined) {
     this.logger = logger;
+    this.tracer = tracer;
   }
 
   now(): number {

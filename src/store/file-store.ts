@@ -10,7 +10,7 @@ import type { Database } from './database.js';
 import { storeClosed, storeFailed, toStoreError } from './faults.js';
 import { beginRecord, isEmptyRecord } from './log.js';
 import type { Steps } from './query.js';
-import type { Condition, Figures, Query, Store } from './store.js';
+import type { Condition, Figures, Query, Store, StoreState } from './store.js';
 import { type Damage, StoreFiles } from './store-files.js';
 import type { AnyRow, RowOf, Table, Write } from './table.js';
 
@@ -59,6 +59,8 @@ export class FileStore implements Store {
   #running: Promise<void> | undefined;
   #recordBytes = RECORD_BYTES;
   #closing: Promise<void> | undefined;
+  #failedWrites = 0;
+  #failure: EclipticError | undefined;
 
   private constructor(runtime: Runtime, files: StoreFiles, lock: ProcessLock | undefined) {
     this.#runtime = runtime;
@@ -104,6 +106,10 @@ export class FileStore implements Store {
 
   figures(table: Table): Promise<Figures> {
     return this.#ask(table, () => this.#database.sizeOf(table));
+  }
+
+  state(): StoreState {
+    return { ...this.#files.state, failedWrites: this.#failedWrites, failure: this.#failure };
   }
 
   /** Merges all data into one run: the smallest files, and the fastest reads. Other calls wait for it. */
@@ -231,8 +237,14 @@ export class FileStore implements Store {
     // A group is about as large as the one before.
     this.#recordBytes = Math.max(RECORD_BYTES, record.length);
     const error = await new Promise<Error | null>((resolve) => this.#files.log.append(record, resolve));
-    if (error) this.#database.undo();
-    else this.#database.keep();
+    if (error) {
+      this.#failedWrites++;
+      this.#failure = toStoreError(error, this.#files.path);
+      this.#database.undo();
+    } else {
+      this.#failure = undefined;
+      this.#database.keep();
+    }
     // Rows in memory are those of the record.
     record.trim();
     return error;

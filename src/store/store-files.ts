@@ -11,6 +11,7 @@ import { mergeRuns, runsToMerge } from './merge.js';
 import { Queries, type Steps } from './query.js';
 import { BlockCache, Run, type RunRecord, RunWriter } from './run.js';
 import { SortedKeys } from './sorted-keys.js';
+import type { StoreState } from './store.js';
 import { Table, type Tree } from './table.js';
 
 export interface StoreFilesInit {
@@ -63,6 +64,7 @@ export class StoreFiles {
   #merging: Promise<void> | undefined;
   #manifest: Promise<void> = Promise.resolve();
   #isDamaged = false;
+  #failedFlushes = 0;
   #isClosing = false;
 
   private constructor({ disk, runtime, logBytes = LOG_BYTES }: StoreFilesInit) {
@@ -81,6 +83,17 @@ export class StoreFiles {
   /** For messages. */
   get path(): string {
     return this.#disk.pathOf('');
+  }
+
+  get state(): Pick<StoreState, 'logs' | 'logBytes' | 'runs' | 'runBytes' | 'failedFlushes'> {
+    const before = this.#logs.filter(({ number }) => number !== this.#log.number);
+    return {
+      logs: before.length + 1,
+      logBytes: before.reduce((sum, { length }) => sum + length, this.#log.length),
+      runs: this.#runs.length,
+      runBytes: this.#runs.reduce((sum, { record }) => sum + record.size, 0),
+      failedFlushes: this.#failedFlushes,
+    };
   }
 
   get log(): Log {
@@ -280,6 +293,7 @@ export class StoreFiles {
   #flushInBackground(frozen: Memtable): void {
     this.#flushing = this.#flush(frozen)
       .catch((error) => {
+        this.#failedFlushes++;
         this.#report(error);
         // A full disk may have room later. Damage stays.
         if (!this.#isDamaged && !this.#isClosing)

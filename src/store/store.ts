@@ -1,3 +1,4 @@
+import type { EclipticError } from '../runtime/errors.js';
 import type { Match, RowOf, Table, Write } from './table.js';
 
 export type { Table, Write };
@@ -39,6 +40,18 @@ export interface Figures {
   readonly bytes: number;
 }
 
+/** The files of a store, and what failed. */
+export interface StoreState {
+  readonly logs: number;
+  readonly logBytes: number;
+  readonly runs: number;
+  readonly runBytes: number;
+  readonly failedWrites: number;
+  readonly failedFlushes: number;
+  /** The error of the latest write; undefined if it succeeded. */
+  readonly failure: EclipticError | undefined;
+}
+
 /**
  * The durable data of a node. The writes of one call happen all or not at all, in the order of the calls, and are on disk
  * when the promise resolves. A read sees every write whose call came before it, and returns when those are on disk.
@@ -51,6 +64,7 @@ export interface Store {
   count<T extends Table>(table: T, condition?: Condition<RowOf<T>>): Promise<number>;
   /** Of a table that the store numbers. Maintained with the rows, so that the cost does not depend on the table's size. */
   figures(table: Table): Promise<Figures>;
+  state?(): StoreState;
   /** Finishes pending calls and releases the files. Later calls fail with `STORE_FAILED`. */
   close(): Promise<void>;
 }

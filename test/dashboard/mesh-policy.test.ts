@@ -166,10 +166,16 @@ describe('the view of metrics', () => {
   );
 
   it(
-    'shows the counters of the node [FC.57]',
+    'shows the samples and the counters of the node, and the counters alone while there is no history [FC.57]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', { args: ['--no-dht'] });
       const { page, faults } = await open(cluster, node, 'Metrics');
+      const chart = page.locator('.chart', { hasText: 'Memory' });
+      await chart.locator('canvas').waitFor();
+      expect(await chart.textContent()).toMatch(/process \d+(\.\d+)? MB \(max/);
+      const { series } = await node.call<{ series: object }>('metrics.history');
+      // Each series that a node samples has its place: none is shown by its own name.
+      for (const name of Object.keys(series)) expect(await page.getByText(name, { exact: true }).count(), name).toBe(0);
       await node.call('send', { as: 'sun', to: 'mars', payload: 'hello', type: 'notification' });
       await page.getByText('notification 1').waitFor();
       const { totalMessagesSent } = await node.call<{ totalMessagesSent: number }>('metrics');
@@ -177,6 +183,10 @@ describe('the view of metrics', () => {
         const text = await page.locator('.pairs').textContent();
         return text?.includes(`Messages sent${totalMessagesSent}`);
       }, 'the number of messages is shown');
+      await page.route('**/api/metrics.history*', (route) => route.abort());
+      await page.reload();
+      await page.getByText('No history of metrics').waitFor();
+      await page.getByText('notification 1').waitFor();
       expect(faults).toEqual([]);
     }),
   );

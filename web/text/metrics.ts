@@ -78,7 +78,14 @@ export const METRICS_TEXT = {
   summary: (name: string, latest: string, most: string) => `${name} ${latest} (max ${most})`,
   noHistory: (reason: string) => `No history of metrics: ${reason}. The counters since the start of the node:`,
   tooNew: 'The first samples come within seconds of the start of the node.',
-  period: (samples: number, minutes: number) => `${samples} samples of the last ${minutes} minutes`,
+  periodLabel: 'The last',
+  /** Samples, at one every five seconds. */
+  periods: [
+    [120, '10 minutes'],
+    [360, '30 minutes'],
+    [720, 'hour'],
+  ],
+  samples: (count: number, seconds: number) => `${count} samples, one every ${seconds} s`,
   counters: {
     title: 'Counters since the start',
     names: {

@@ -11,15 +11,27 @@ interface History extends ChartData {
   readonly everyMs: number;
 }
 
-/** Half an hour at one sample every five seconds. */
-const POINTS = 360;
 const RETRY_MS = 10_000;
 
-/** Rates, times, queues, memory and disk of this node over the last half hour, and its counters. */
+/** Rates, times, queues, memory and disk of this node over the last minutes, and its counters. */
 export function Metrics() {
-  const { history, error } = useHistory();
+  const [points, setPoints] = useState<number>(METRICS_TEXT.periods[1][0]);
+  const { history, error } = useHistory(points);
   return (
     <>
+      <p class="period">
+        <label>
+          <span class="dim">{METRICS_TEXT.periodLabel}</span>
+          <select value={points} onChange={(event) => setPoints(Number(event.currentTarget.value))}>
+            {METRICS_TEXT.periods.map(([count, name]) => (
+              <option key={count} value={count}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        {history && <span class="dim">{METRICS_TEXT.samples(history.at.length, history.everyMs / 1_000)}</span>}
+      </p>
       {history ? (
         <Charts history={history} error={error} />
       ) : (
@@ -31,7 +43,7 @@ export function Metrics() {
 }
 
 /** Read anew with each sample; not followed, because all of it changes with each. */
-function useHistory(): { readonly history: History | undefined; readonly error: string | undefined } {
+function useHistory(points: number): { readonly history: History | undefined; readonly error: string | undefined } {
   const [history, setHistory] = useState<History | undefined>(undefined);
   const [error, setError] = useState<string | undefined>(undefined);
   useEffect(() => {
@@ -40,7 +52,7 @@ function useHistory(): { readonly history: History | undefined; readonly error: 
     const next = async () => {
       let pause = RETRY_MS;
       try {
-        const found = await read<History>(`metrics.history?points=${POINTS}`);
+        const found = await read<History>(`metrics.history?points=${points}`);
         if (isOver) return;
         pause = found.everyMs;
         setHistory(found);
@@ -56,7 +68,7 @@ function useHistory(): { readonly history: History | undefined; readonly error: 
       isOver = true;
       clearTimeout(timer);
     };
-  }, []);
+  }, [points]);
   return { history, error };
 }
 
@@ -65,11 +77,9 @@ function Charts({ history, error }: { history: History; error: string | undefine
   const known = new Set(METRICS_TEXT.charts.flatMap(({ series }) => series.map(([name]) => name)));
   const others = Object.keys(history.series).filter((name) => !known.has(name));
   const charts = METRICS_TEXT.charts.filter(({ series }) => series.some(([name]) => name in history.series));
-  const minutes = Math.max(1, Math.round((history.at.length * history.everyMs) / 60_000));
   return (
     <>
       <Stale error={error} />
-      <p class="dim">{METRICS_TEXT.period(history.at.length, minutes)}</p>
       <div class="charts">
         {charts.map((text) => (
           <Chart key={text.title} text={text} data={history} />

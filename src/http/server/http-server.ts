@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import type { Party } from '../../mesh/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { inSpan } from '../../runtime/tracing.js';
 import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
 import { ANONYMOUS, type AuthenticatedCaller, type CallerAuth } from '../auth/caller-auth.js';
 import type { Scope } from '../auth/tokens.js';
@@ -41,6 +42,8 @@ export interface Route {
   readonly exact?: boolean;
   /** Requires no token. */
   readonly public?: boolean;
+  /** Requests to it are no work: they leave no span. */
+  readonly untraced?: boolean;
   /** The scope that a limited token must have. */
   readonly scope?: Scope;
   /** Authenticates in a way of its own; where it returns undefined, the request needs a token. */
@@ -201,7 +204,17 @@ export class HttpServer {
         callerAuth.note(token, () => response.destroy()),
       );
     }
-    await route.serve({ ...exchange, principal });
+    const { tracer } = this.#components.runtime;
+    if (!tracer || route.untraced) return route.serve({ ...exchange, principal });
+    const { method = 'GET', headers } = request;
+    const parent = typeof headers.traceparent === 'string' ? headers.traceparent : null;
+    const attributes = {
+      'http.request.method': method,
+      'http.route': route.path,
+      'ecliptic.caller': principal.address,
+    };
+    const init = { kind: 'server', parent, attributes } as const;
+    await inSpan(tracer, `${method} ${route.path}`, init, async () => route.serve({ ...exchange, principal }));
   }
 
   /** Against DNS rebinding: a page whose name was pointed here still sends that name. */

@@ -1,12 +1,7 @@
 import type { ServerResponse } from 'node:http';
-import { inbox, outbox } from '../../mail/tables.js';
-import type { Gauges } from '../../mesh/prometheus.js';
-import type { AgentRegistry } from '../../mesh/registry.js';
-import type { Network } from '../../network/peers/network.js';
-import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import type { Store } from '../../store/store.js';
-import type { Exchange, Route } from './http-server.js';
+import type { Readiness } from '../../telemetry/readiness.js';
+import { type Exchange, type Route, sendJson } from './http-server.js';
 
 /** For a person who opens the node's address in a browser. */
 export function frontPage(url: () => string): Route {
@@ -32,7 +27,7 @@ function pageText(url: string): string {
     `A2A card (public)       ${url}/.well-known/agent-card.json`,
     `MCP endpoint            ${url}/mcp`,
     `metrics (Prometheus)    ${url}/metrics`,
-    `health (public)         ${url}/health`,
+    `health (public)         ${url}/healthz, ${url}/readyz`,
     '',
     'Everything that is not public needs a bearer token. On the machine of this node:',
     '',
@@ -44,10 +39,32 @@ function pageText(url: string): string {
   ].join('\n');
 }
 
+/** Public, for supervisors and load balancers: is the process alive, and can the node take work? */
+export function healthRoutes(readiness: (() => Promise<Readiness>) | undefined): Route[] {
+  const alive: Route = {
+    path: '/healthz',
+    exact: true,
+    public: true,
+    serve: ({ response }) => sendJson(response, 200, { status: 'alive' }),
+  };
+  if (!readiness) return [alive];
+  const ready: Route = {
+    path: '/readyz',
+    exact: true,
+    public: true,
+    async serve({ response }) {
+      const found = await readiness();
+      sendJson(response, found.status === 'not-ready' ? 503 : 200, found);
+    },
+  };
+  return [alive, ready];
+}
+
 /** Metrics cover every agent, so callers in a sandbox do not get them. */
 export function metricsRoute(text: () => Promise<string>): Route {
   return {
     path: '/metrics',
+    untraced: true,
     async serve({ response, principal }: Exchange) {
       if (principal.sandboxId !== undefined) {
         throw new EclipticError('SANDBOX_VIOLATION', 'metrics cover agents outside your sandbox');
@@ -99,29 +116,4 @@ function say(response: ServerResponse, status: number, text: string): void {
     'Cache-Control': 'no-store',
   });
   response.end(`${text}\n`);
-}
-
-export interface GaugedNode {
-  readonly registry: AgentRegistry;
-  readonly network: Network | undefined;
-  readonly providers: ProviderRegistry;
-}
-
-/** Queue lengths, peers and memory of the node. */
-export async function gaugesOf(node: GaugedNode, store: Store | undefined): Promise<Gauges> {
-  const { registry, network, providers } = node;
-  let mailboxes = 0;
-  for (const { mailbox } of registry.entries()) mailboxes += mailbox?.load ?? 0;
-  const peers: Record<string, number> = {};
-  for (const { state } of network?.list() ?? []) peers[state] = (peers[state] ?? 0) + 1;
-  const { rss, heapUsed, external } = process.memoryUsage();
-  const kept = store && {
-    outbox: await store.count(outbox),
-    inbox: await store.count(inbox),
-  };
-  return {
-    queues: { mailboxes, 'provider-work': providers.waiting, ...kept },
-    peers,
-    memory: { rss, 'heap-used': heapUsed, external },
-  };
 }

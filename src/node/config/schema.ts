@@ -237,6 +237,15 @@ export const ConfigSchema = z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
       .optional()
       .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
+    telemetry: z
+      .strictObject({
+        otlp: z
+          .url({ protocol: /^https?$/ })
+          .optional()
+          .describe('The OTLP/HTTP collector that gets traces and metrics, as "http://127.0.0.1:4318". Default: none.'),
+      })
+      .optional()
+      .describe('Where traces and metrics go.'),
     credentials: CredentialsSchema.optional().describe('How secrets of providers are stored.'),
     policy: ActionRulesSchema.optional(),
     onramp: z

@@ -38,6 +38,7 @@ import type { ProviderRow } from '../../providers/registry/registered-provider.j
 import { EclipticError } from '../../runtime/errors.js';
 import { type Approval, VerdictSchema } from '../../system/approvals/approval-queue.js';
 import type { CredentialRow } from '../../system/secrets/credentials.js';
+import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
   type AgentRow,
@@ -134,6 +135,8 @@ export const API = {
   tail: takes({ type: string, agent: string, messages: boolean }).gives<void, TailEvent>(),
   metrics: nothing.gives<A2AMetrics>(),
   'metrics.text': nothing.gives<string>(),
+  /** Samples of the last hour, oldest first; `points` limits them to the latest. */
+  'metrics.history': takes({ points: count }).gives<MetricsHistory>(),
   down: nothing.gives<void>(),
 
   send: takes({

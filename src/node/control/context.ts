@@ -24,6 +24,7 @@ import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
+import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
 import type { OwnerDevices } from '../devices/owner-devices.js';
@@ -84,6 +85,7 @@ export interface ControlContext {
   readonly elsewhere: WaitingElsewhere | undefined;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
+  readonly telemetry: Pick<Telemetry, 'history'>;
   readonly shutDown: () => void;
 }
 

@@ -12,7 +12,7 @@ import { fitting } from './protocol.js';
 
 /** The owner's operations on agents and their messages; the owner may act as any agent of this node. */
 export function messageMethods(context: ControlContext) {
-  const { node, codingAgents } = context;
+  const { node, codingAgents, telemetry } = context;
   const { registry, router, observability } = node;
   const recipient = ({ to, capability }: { to?: string; capability?: string }): Recipient => {
     if (capability !== undefined) return { capability };
@@ -45,6 +45,7 @@ export function messageMethods(context: ControlContext) {
     },
     metrics: () => observability.getMetrics(),
     'metrics.text': () => node.metricsText(),
+    'metrics.history': ({ points }) => telemetry.history(points),
     send: ({ as, to, capability, payload, ...options }) =>
       node.agentById(as).send(recipient({ to, capability }), payload, options),
     request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>

@@ -12,6 +12,7 @@ const READS = {
   'policy.matrix': 'Which tiers and sandboxes may reach which',
   refusals: 'The latest refused messages',
   metrics: 'Counters of this node since it started',
+  'metrics.history': 'Samples of the last hour: rates, latencies, queues, memory and disk',
   thread: 'The messages of a conversation',
   inbox: 'Durable messages in the inbox of an agent',
   outbox: 'Durable messages that are not confirmed yet',

@@ -2,6 +2,7 @@ import { wait } from '../../runtime/async.js';
 import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import type { SpanAttributes } from '../../runtime/tracing.js';
 import { Connections } from '../../system/fetch/exchange.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
 import { SseReader } from '../../system/fetch/sse.js';
@@ -82,7 +83,22 @@ export class ChatClient {
   }
 
   /** One completion, repeated while the endpoint is busy or breaks off, within limits. */
-  async complete(request: ChatRequest, { signal, onText, onRetry }: ChatTerms): Promise<ChatAnswer> {
+  complete(request: ChatRequest, terms: ChatTerms): Promise<ChatAnswer> {
+    const { tracer } = this.#runtime;
+    if (!tracer) return this.#complete(request, terms);
+    const { model, baseUrl } = this.#init;
+    const about = { 'gen_ai.operation.name': 'chat', 'gen_ai.request.model': model, 'gen_ai.provider.name': 'openai' };
+    const attributes = { 'server.address': new URL(baseUrl).hostname, ...(tracer.genAi && about) };
+    const span = tracer.start(`chat ${model}`, { kind: 'client', attributes });
+    const answer = tracer.run(span, () => this.#complete(request, terms));
+    answer.then(
+      ({ tokens }) => span.end(undefined, tracer.genAi ? usageAttributes(tokens) : {}),
+      (error: unknown) => span.end(error),
+    );
+    return answer;
+  }
+
+  async #complete(request: ChatRequest, { signal, onText, onRetry }: ChatTerms): Promise<ChatAnswer> {
     let spoken = false;
     let withFormat = request.outputSchema !== undefined && !this.#isFormatRefused;
     let connections: Connections | undefined = this.#connections;
@@ -268,4 +284,8 @@ function tryJson(text: string): Readonly<Record<string, unknown>> {
   } catch {
     return {};
   }
+}
+
+function usageAttributes(tokens: ChatAnswer['tokens']): SpanAttributes {
+  return { 'gen_ai.usage.input_tokens': tokens?.input, 'gen_ai.usage.output_tokens': tokens?.output };
 }

@@ -4,6 +4,7 @@ import { within } from '../../runtime/async.js';
 import { Backoff } from '../../runtime/backoff.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
+import { inSpan } from '../../runtime/tracing.js';
 import {
   type ExecuteTerms,
   PROVIDER_TYPES,
@@ -139,7 +140,15 @@ export class RegisteredProvider {
     return true;
   }
 
-  async execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+  execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+    const { type } = this.registration;
+    const attributes = { 'ecliptic.provider': this.id, 'ecliptic.thread': correlationId };
+    return inSpan(this.#runtime.tracer, `provider ${type}`, { attributes }, () =>
+      this.#execute(input, correlationId, terms),
+    );
+  }
+
+  async #execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
     const { type } = this.registration;
     try {
       if (this.#phase !== 'ready' && this.#phase !== 'draining') throw this.#unavailable(`it is ${this.#phase}`);
