@@ -147,7 +147,9 @@ function systemOf({ node, index, cell, stars, init, bodies, at }: SystemInit): S
   const x = cell.x + cell.width / 2;
   const y = cell.y + (cell.height + TITLE_HEIGHT) / 2;
   const rx = Math.max(30, cell.width / 2 - EDGE.x);
-  const ry = Math.max(30, (cell.height - TITLE_HEIGHT) / 2 - EDGE.y);
+  const high = Math.max(30, (cell.height - TITLE_HEIGHT) / 2 - EDGE.y);
+  // The systems of other nodes stay round; the own one takes all the room.
+  const ry = index === 0 ? high : Math.min(high, rx * 1.2);
   const title = { x: cell.x + PADDING, y: cell.y + PADDING, text: node.name };
   const base = { node, x, y, title, count: stars.length };
   if (stars.length > MAX_BODIES && !init.opened.has(node.key)) {
