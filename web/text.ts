@@ -43,6 +43,7 @@ export const TEXT = {
       ['a, A', 'allow once, allow always (or approve, let in, try again, restart)'],
       ['d', 'deny (or turn away, close mail)'],
       ['r', 'reply'],
+      ['t', 'in the overview: the table, or the orrery; there, arrows select and Enter opens'],
       ['/', 'search'],
       ['?', 'this list'],
     ],

@@ -163,6 +163,8 @@ describe('the overview', () => {
       await page.getByText('80 unstaffed').first().waitFor();
       await page.keyboard.press('Enter');
       await showsAll(page, node);
+      await page.getByRole('button', { name: 'Collapse' }).click();
+      await shows(page, { bodies: '1' });
       const wide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
       expect(await page.evaluate(wide)).toBe(0);
       expect(faults).toEqual([]);

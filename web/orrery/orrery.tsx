@@ -13,6 +13,7 @@ export function Orrery({ sky, label }: { sky: Sky; label: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const scene = useRef<Scene | undefined>(undefined);
   const [tip, setTip] = useState<Body | undefined>(undefined);
+  const [isOpened, setOpened] = useState(false);
   useLayoutEffect(() => {
     const made = new Scene(canvas.current!, TEXT);
     scene.current = made;
@@ -34,6 +35,7 @@ export function Orrery({ sky, label }: { sky: Sky; label: string }) {
     else {
       setTip(undefined);
       scene.current?.open(body.id.slice('node:'.length));
+      setOpened(true);
     }
   };
   const onKey = (event: KeyboardEvent) => {
@@ -65,6 +67,18 @@ export function Orrery({ sky, label }: { sky: Sky; label: string }) {
         onKeyDown={onKey}
         onBlur={() => setTip(undefined)}
       />
+      {isOpened && (
+        <button
+          type="button"
+          class="collapse"
+          onClick={() => {
+            scene.current?.collapse();
+            setOpened(false);
+          }}
+        >
+          {OVERVIEW_TEXT.collapse}
+        </button>
+      )}
       <div role="status">{tip && <Tip body={tip} />}</div>
     </div>
   );

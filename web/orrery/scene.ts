@@ -120,6 +120,13 @@ export class Scene {
     this.#relayout();
   }
 
+  /** Makes nodes with many agents one body again. */
+  collapse(): void {
+    this.#opened.clear();
+    this.#selected = undefined;
+    this.#relayout();
+  }
+
   #layOut(): Layout {
     this.#context.font = this.#paint.font;
     const measure = (text: string) => this.#context.measureText(text).width;

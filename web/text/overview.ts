@@ -16,6 +16,7 @@ export const OVERVIEW_TEXT = {
   title: (agents: number, connected: boolean) =>
     `${agents} ${agents === 1 ? 'agent' : 'agents'}${connected ? '' : ', away'}`,
   collapsed: (working: number, unstaffed: number) => `${working} working, ${unstaffed} unstaffed`,
+  collapse: 'Collapse',
   collapsedHow: 'Enter or click shows them one by one',
   table: 'Table',
   picture: 'Orrery',
