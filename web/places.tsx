@@ -7,6 +7,7 @@ import { Metrics } from './views/metrics.js';
 import { Needs } from './views/needs.js';
 import { Overview } from './views/overview.js';
 import { Policy } from './views/policy.js';
+import { StoryView } from './views/story.js';
 
 /** A place of the page. It gets the rest of its address: an id, a name, or nothing. */
 export interface Place {
@@ -29,4 +30,5 @@ export const PLACES: readonly Place[] = [
   { id: 'policy', key: 'y', view: Policy },
   { id: 'mesh', key: 'h', view: Mesh },
   { id: 'metrics', key: 'x', view: Metrics },
+  { id: 'story', key: 's', view: StoryView, hidden: true },
 ];

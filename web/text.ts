@@ -11,6 +11,7 @@ export const TEXT = {
     mesh: 'Mesh',
     metrics: 'Metrics',
     policy: 'Policy',
+    story: 'Story',
   },
   placesLabel: 'Places',
   skip: 'Skip to the view',

@@ -4,6 +4,7 @@ import { type Noun, noun, type Table } from './command.js';
 const NOUNS: readonly Noun[] = [
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
   noun('waiting', 'everyday', 'list and answer what waits for you', () => import('./waiting.js'), 'list'),
+  noun('story', 'everyday', 'what became of any id, and what it waits for', () => import('./story.js'), 'show'),
   noun('dashboard', 'everyday', 'open the dashboard in a browser', () => import('./dashboard.js'), 'open'),
   noun('staff', 'everyday', 'find workers for roles', () => import('./staff.js'), 'assign'),
   noun('message', 'everyday', 'send and receive messages', () => import('./message.js')),

@@ -26,6 +26,7 @@ import { ackCursor, ReceiptOutbound } from './receipt-outbound.js';
 import {
   type MailContext,
   PeerLocks,
+  type PendingMail,
   ReadDeadlines,
   type ReceiptLimits,
   Receipts,
@@ -270,6 +271,11 @@ export class Mail implements Postbox, PeerProtocol {
   /** The envelope of a durable message in the inbox or the outbox. */
   waiting(id: string): Promise<string | undefined> {
     return this.#context.receipts.waiting(id);
+  }
+
+  /** Where a durable message waits, and until when; undefined once it has ended. */
+  pending(id: string): Promise<PendingMail | undefined> {
+    return this.#context.receipts.pending(id);
   }
 
   outbox(above = 0, limit = PAGE): Promise<OutboxRow[]> {

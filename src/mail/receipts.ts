@@ -55,6 +55,11 @@ export interface ReceiptsComponents extends Pick<MailContext, 'runtime' | 'clock
   numbers: SequenceAllocator;
 }
 
+/** A durable message that has not ended: in an inbox of this node, or on its way to another node. */
+export type PendingMail =
+  | { readonly place: 'inbox'; readonly recipient: string; readonly expiresAt: number | null }
+  | { readonly place: 'outbox'; readonly node: string; readonly expiresAt: number | null };
+
 export type Side = 'sent' | 'received' | 'local';
 
 /** How many finished receipts are kept; unlimited where not given. */
@@ -132,6 +137,16 @@ export class Receipts {
       store.read(outbox, { where: { id } }),
     ]);
     return (incoming ?? outgoing)?.envelope;
+  }
+
+  async pending(id: string): Promise<PendingMail | undefined> {
+    const { store } = this.#components;
+    const [[incoming], [outgoing]] = await Promise.all([
+      store.read(inbox, { where: { id } }),
+      store.read(outbox, { where: { id } }),
+    ]);
+    if (incoming) return { place: 'inbox', recipient: incoming.recipient, expiresAt: incoming.expiresAt };
+    return outgoing && { place: 'outbox', node: outgoing.node, expiresAt: outgoing.expiresAt };
   }
 
   async read(id: string): Promise<Receipt> {

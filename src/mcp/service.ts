@@ -10,7 +10,7 @@ import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { ActiveCall, ActiveTerms, NEVER, NOTHING } from './active-call.js';
 import { type Ask, type CallOptions, type NeedsInput, needsInput } from './call.js';
-import { Catalogue, type DefinitionOf, type Entry } from './catalogue.js';
+import { Catalogue, type DefinitionOf, type Entry, type Offer } from './catalogue.js';
 import type { Kind } from './definitions.js';
 import { failureOf } from './failure.js';
 import { InvocationLog } from './invocations.js';
@@ -50,6 +50,8 @@ export class McpService {
   readonly invocations: InvocationLog;
   readonly #components: McpServiceComponents;
   readonly #active = new Map<string, Set<ActiveCall>>();
+  /** Who may use the node's own tools, by their owner. */
+  readonly #builtIn = new Map<string, (principal: Party) => boolean>();
   readonly #callbackFailed: CallbackFailed;
   readonly #updateWatchers: Callbacks<[owner: string, uri: string]>;
   #calls = 0;
@@ -227,10 +229,17 @@ export class McpService {
     });
   }
 
+  /** Offers tools of the node itself, under a name that no agent has, to those who may use them. */
+  offerBuiltIn(owner: string, offers: readonly Offer[], mayUse: (principal: Party) => boolean): void {
+    this.#builtIn.set(owner, mayUse);
+    this.catalogue.add(owner, undefined, offers);
+  }
+
   /** An agent that is not registered offers nothing. */
   mayUse(principal: Party, owner: string): boolean {
     const target = this.#components.registry.entry(owner);
-    return target !== undefined && this.#components.policy.mayUse(principal, target);
+    if (target === undefined) return this.#builtIn.get(owner)?.(principal) === true;
+    return this.#components.policy.mayUse(principal, target);
   }
 
   #byFullName(kind: 'tool' | 'prompt', name: string, viewer: Party): Entry | undefined {

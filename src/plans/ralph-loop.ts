@@ -143,6 +143,11 @@ export class RalphLoop {
     return live ? live.view : viewOf(...(await this.#ended(id)));
   }
 
+  /** The stored events of a run, oldest first; they rebuild its state. */
+  events(id: string): Promise<LoopEvent[]> {
+    return this.#records.events(id);
+  }
+
   /** A run with all results, in pieces. */
   async report(id: string): Promise<Iterable<ReportPiece>> {
     const live = this.#runs.get(id);

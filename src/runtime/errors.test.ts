@@ -32,6 +32,7 @@ import { checkSignedCard } from '../network/membership/announcements.js';
 import type { Config } from '../node/config/schema.js';
 import { ControlClient } from '../node/control/client.js';
 import { completeId } from '../node/control/context.js';
+import { findStory } from '../node/control/story/find.js';
 import { AnswerRecord } from '../node/devices/answer-record.js';
 import { Host } from '../node/host.js';
 import { openStore } from '../node/tables.js';
@@ -323,6 +324,7 @@ const triggers: Record<Met, () => unknown> = {
     return openStore(folder);
   },
   AMBIGUOUS_ID: () => completeId('01M7', ['01M7A', '01M7B']),
+  STORY_NOT_FOUND: () => findStory('nothing', []),
   RECEIPT_NOT_FOUND: async () => {
     const { node } = await start({ store: new MemoryStore() });
     return node.mail!.receipt('unknown');

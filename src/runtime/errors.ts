@@ -70,6 +70,7 @@ export const ERRORS = {
   STORE_FAILED: entry('The store could not write or read the data.', true, 503, -32146),
   STORE_DAMAGED: entry('Stored data is damaged.', false, 500, -32147),
   AMBIGUOUS_ID: entry('Several ids begin with these characters; give more of them.', false, 409, -32193),
+  STORY_NOT_FOUND: entry('Nothing with that id is known here, or the caller may not see it.', false, 404, -32195),
   RECEIPT_NOT_FOUND: entry('No durable message with that id is known here.', false, 404, -32148),
   AUDIT_BROKEN: entry('The audit log was changed or damaged.', false, 500, -32149),
   STORE_RESTORED: entry('A node’s store was restored from a copy, or a copy of it is in use.', false, 409, -32166),

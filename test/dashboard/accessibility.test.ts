@@ -52,6 +52,12 @@ describe('every view of the page', () => {
             const wide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
             expect(await page.evaluate(wide), `${name} at ${width}`).toBe(0);
           }
+          const [refused] = await node.json<{ envelopeId: string }[]>('log', '--agent', 'mercury');
+          await page.getByRole('searchbox').fill(refused!.envelopeId);
+          await page.keyboard.press('Enter');
+          await page.locator('ol .story-row').waitFor();
+          expect(await serious(page), `a story at ${width}, ${scheme}`).toEqual([]);
+          await page.locator('main').focus();
           await page.keyboard.press('?');
           await page.getByRole('dialog').waitFor();
           expect(await serious(page), `keys at ${width}, ${scheme}`).toEqual([]);

@@ -33,6 +33,9 @@ const MARS = `
     });
   }`;
 
+/** Tools of the node itself. */
+const BUILT_IN = ['ecliptic__status', 'ecliptic__story', 'ecliptic__waiting'];
+
 describe('the commands for tools, resources and prompts', () => {
   let cluster: Cluster;
   let node: ProcessNode;
@@ -57,7 +60,10 @@ describe('the commands for tools, resources and prompts', () => {
     expect((await node.run('resources')).stdout).toMatch(/^memory:\/\/rules +Rules +text\/markdown +mars$/m);
     expect((await node.run('resources')).stdout).toMatch(/^note:\/\/\{id\} +Note +- +mars$/m);
     expect((await node.run('prompts')).stdout).toMatch(/^mars\.review +file \[focus\] +Reviews$/m);
-    expect(await node.json('tools', '--as', 'rat')).toMatchObject([{ name: 'rat.describe' }]);
+    expect((await node.json<{ name: string }[]>('tools', '--as', 'rat')).map(({ name }) => name)).toEqual([
+      ...['ecliptic.status', 'ecliptic.story', 'ecliptic.waiting'],
+      'rat.describe',
+    ]);
     expect((await node.run('tools', '--as', 'nobody')).stderr).toContain('AGENT_NOT_FOUND');
   });
 
@@ -108,7 +114,7 @@ describe('the commands for tools, resources and prompts', () => {
     const rows = await node.run('token', 'list');
     expect(rows.stdout).toMatch(new RegExp(`^${made.id} +ci +lab +`, 'm'));
     expect(rows.stdout).not.toContain(made.token);
-    expect(await httpTools(node, made.token)).toEqual(['rat__describe']);
+    expect(await httpTools(node, made.token)).toEqual([...BUILT_IN, 'rat__describe']);
     expect(await httpTools(node, node.ready.token)).toContain('mars__double');
     expect((await node.run('token', 'revoke', made.id)).code).toBe(0);
     await expect(httpTools(node, made.token)).rejects.toThrow();
@@ -151,7 +157,7 @@ describe('the commands for tools, resources and prompts', () => {
       expect(await mars.client.callTool({ name: 'mars__double', arguments: { a: 1 } })).toMatchObject({
         structuredContent: { caller: 'mars' },
       });
-      expect((await rat.client.listTools()).tools.map(({ name }) => name)).toEqual(['rat__describe']);
+      expect((await rat.client.listTools()).tools.map(({ name }) => name)).toEqual([...BUILT_IN, 'rat__describe']);
       await expect(rat.client.callTool({ name: 'mars__double', arguments: { a: 1 } })).rejects.toThrow();
       expect(await agents()).toEqual(before);
     } finally {

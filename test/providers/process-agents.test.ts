@@ -244,6 +244,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     const requestInit = { headers: { authorization: token } };
     await client.connect(new StreamableHTTPClientTransport(new URL(host.gateway.mcpUrl), { requestInit }));
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual([
+      ...['ecliptic__status', 'ecliptic__story', 'ecliptic__waiting'],
       'mate__describe',
       'mate__secret',
       'sun__describe',

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
@@ -95,7 +95,7 @@ describe('ecliptic watch', () => {
     }),
   );
 
-  it.runIf(existsSync(SCRIPT))(
+  it(
     'redraws one screen in place on a terminal [FC.47]',
     inCluster(async (cluster) => {
       const node = await desk(cluster);
@@ -151,7 +151,7 @@ describe('ecliptic tail', () => {
 });
 
 describe('the log of a node', () => {
-  it.runIf(existsSync(SCRIPT))(
+  it(
     'is JSON without a terminal, and lines for people on one [FC.49]',
     inCluster(async (cluster) => {
       const node = await desk(cluster);

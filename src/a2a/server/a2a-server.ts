@@ -51,7 +51,9 @@ function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentReques
 
 /** A skill is a tool, by full or plain name, or a capability. */
 function agentWithSkill({ mcp, registry }: ChoiceComponents, skill: string): string {
-  const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
+  // The node's own tools have no agent that could take a task.
+  const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => registry.entry(owner) !== undefined);
+  const tool = tools.find((entry) => entry.fullName === skill || entry.key === skill);
   const able = registry.entriesWithCapability(skill);
   const owner = tool ? registry.entry(tool.owner) : (able.find(({ card }) => !vacancyFor(card, 'task')) ?? able[0]);
   if (owner) return staffed(owner, tool && `"${tool.fullName}" is a tool, which is called over MCP; `);

@@ -139,9 +139,11 @@ export class Cards {
     const offered = mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
     const tools = offered.flatMap(({ owner, definition: { name, description } }) => {
       const card = registry.entry(owner)?.card;
+      // The node's own tools have no agent that could take a task.
+      if (!card) return [];
       // An agent without a worker offers only its self-description, which is no work.
-      if (card?.status?.state === 'unstaffed' && name === SELF_DESCRIPTION) return [];
-      return [{ owner, name, description, takesTasks: card === undefined || !vacancyFor(card, 'task') }];
+      if (card.status?.state === 'unstaffed' && name === SELF_DESCRIPTION) return [];
+      return [{ owner, name, description, takesTasks: !vacancyFor(card, 'task') }];
     });
     return {
       ...surroundingsAt(baseUrl, tenant, grpcAddress(), offer),

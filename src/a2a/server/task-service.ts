@@ -381,6 +381,11 @@ export class OperatorTasks {
     return this.#components.tasks.get(await this.#ownerOf(id), id);
   }
 
+  /** Everything that was published about a task, oldest first. */
+  events(id: string): Promise<TaskEvent[]> {
+    return this.#components.records.eventsAfter(id, 0);
+  }
+
   async cancel(id: string): Promise<Task> {
     return this.#components.tasks.cancel(await this.#ownerOf(id), id);
   }

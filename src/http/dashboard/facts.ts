@@ -140,3 +140,6 @@ export interface DashboardSource {
   /** Calls back with each message as it is routed, until the signal aborts. */
   follow(each: (message: MessageLine) => void, signal: AbortSignal): void;
 }
+
+export type { NodeStatus } from './status-facts.js';
+export type { Proof, Story, StoryAgain, StoryEvent, StoryKind, StoryNode, StoryWait } from './story-facts.js';

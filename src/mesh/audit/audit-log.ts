@@ -7,15 +7,18 @@ import type { ActionGateComponents } from '../../system/approvals/action-gate.js
 import type { CredentialEvent } from '../../system/secrets/credentials.js';
 import type { A2AObservability } from '../observability.js';
 import type { A2ALogEvent } from '../schemas.js';
+import { firstSince } from './by-time.js';
 import { type Batch, RecordWriter } from './record-writer.js';
 import { auditStart } from './retention.js';
-import { audit } from './tables.js';
+import { type AuditRow, audit } from './tables.js';
 
 /** Stands for the digest of the row before the first. */
 const BEGINNING = '0'.repeat(64);
 const PAGE = 1_000;
 /** Rows among which the latest events are looked for. */
 const SEARCHED = 500;
+/** Rows that a search for a text looks at. */
+const MAX_SCANNED = 20_000;
 
 export interface AuditReport {
   readonly rows: number;
@@ -103,6 +106,14 @@ export class AuditLog {
     if (anchor && anchor.value > before.seq)
       return { rows, fault: `rows ${before.seq + 1} to ${anchor.value} are missing` };
     return { rows, fault: null };
+  }
+
+  /** The rows since a time that contain a text, among a limited number of rows. */
+  async mentioning(text: string, since: number, limit: number): Promise<AuditRow[]> {
+    await this.#writer.flush();
+    const seq = (await firstSince(this.#store, audit, since)) - 1;
+    const bounds = { above: { seq }, below: { seq: seq + MAX_SCANNED } };
+    return this.#store.read(audit, { ...bounds, containing: { text, in: ['event'] }, orderBy: 'seq', limit });
   }
 
   /** As `verify`, but throws `AUDIT_BROKEN` if the chain is not intact. */

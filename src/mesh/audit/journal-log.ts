@@ -9,6 +9,7 @@ import type { ValidEnvelope } from '../envelope.js';
 import type { Party, Policy } from '../policy.js';
 import type { Journal, JournalEntry } from '../ports.js';
 import { AgentTierSchema, SCHEMA_VERSION } from '../schemas.js';
+import { firstSince } from './by-time.js';
 import { RecordWriter } from './record-writer.js';
 import { type JournalRow, journal } from './tables.js';
 
@@ -48,6 +49,13 @@ export interface Difference {
   readonly now: string;
 }
 
+/** The id of a message, or of a thread, and the thread that it belongs to. */
+export interface JournalId {
+  readonly id: string;
+  readonly thread: string;
+  readonly isThread: boolean;
+}
+
 export interface JournalSearch {
   thread?: string | undefined;
   agent?: string | undefined;
@@ -63,6 +71,8 @@ export interface JournalSearch {
 }
 
 const PAGE = 1_000;
+/** Rows that a search for a text after a time looks at. */
+const MAX_SCANNED = 20_000;
 const SEARCHED = ['envelope', 'code', 'envelopeId', 'thread', 'sender', 'recipient', 'type'] as const;
 /** How far a clock may have been set back without hiding rows from a search by time. */
 const CLOCK_CHANGE_MS = 3_600_000;
@@ -135,19 +145,24 @@ export class JournalLog implements Journal {
     return unique.slice(0, limit).reverse();
   }
 
-  /** A number at or before the first row since a time: rows are in the order of their times, but for a clock that was set back. */
+  /** A number at or before the first row since a time. */
   async #firstSince(since: number): Promise<number> {
     const oldest = since - CLOCK_CHANGE_MS;
-    if (oldest <= 0) return 0;
-    const [last] = await this.#store.read(journal, { orderBy: 'seq', descending: true, limit: 1 });
-    let [low, high] = [0, (last?.seq ?? 0) + 1];
-    while (low < high) {
-      const middle = Math.floor((low + high) / 2);
-      const [row] = await this.#store.read(journal, { above: { seq: middle - 1 }, orderBy: 'seq', limit: 1 });
-      if (row && row.at < oldest) low = row.seq + 1;
-      else high = middle;
-    }
-    return low;
+    return oldest <= 0 ? 0 : firstSince(this.#store, journal, oldest);
+  }
+
+  /** The first decisions since a time whose messages contain a text, among a limited number of rows. */
+  async mentioning(text: string, since: number, limit: number): Promise<JournalRow[]> {
+    await this.#writer.flush();
+    const seq = (await firstSince(this.#store, journal, since)) - 1;
+    const bounds = { above: { seq }, below: { seq: seq + MAX_SCANNED } };
+    return this.#read({ ...bounds, containing: { text, in: ['envelope'] }, orderBy: 'seq', limit });
+  }
+
+  /** The number of decisions in a thread. */
+  async countIn(thread: string): Promise<number> {
+    await this.#writer.flush();
+    return this.#store.count(journal, { where: { thread } });
   }
 
   /** Every delivered message of a thread once, in order; durable ones without their payload. */
@@ -192,16 +207,16 @@ export class JournalLog implements Journal {
   }
 
   /** Ids of messages and threads that begin with a prefix, each with the thread that it belongs to. */
-  async idsBeginning(prefix: string, limit: number): Promise<{ readonly id: string; readonly thread: string }[]> {
+  async idsBeginning(prefix: string, limit: number): Promise<JournalId[]> {
     await this.#writer.flush();
-    const found: { id: string; thread: string }[] = [];
+    const found: JournalId[] = [];
     for (const column of ['envelopeId', 'thread'] as const) {
       let bounds = beginningWith(column, prefix);
       for (let count = 0; count < limit; count++) {
         const [row] = await this.#store.read(journal, { ...bounds, orderBy: column, limit: 1 });
         if (!row) break;
         const id = row[column]!;
-        found.push({ id, thread: row.thread ?? id });
+        found.push({ id, thread: row.thread ?? id, isThread: column === 'thread' });
         bounds = { ...bounds, above: { [column]: id } as typeof bounds.above };
       }
     }

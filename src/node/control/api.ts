@@ -10,7 +10,14 @@ import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
-import { type Answered, type MessageLine, WAITING_ACTIONS, type Waiting } from '../../http/dashboard/facts.js';
+import {
+  type Answered,
+  type MessageLine,
+  type NodeStatus,
+  type Story,
+  WAITING_ACTIONS,
+  type Waiting,
+} from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
@@ -247,6 +254,10 @@ export const API = {
   /** Everything that only the owner can settle, oldest first: here and, unless `local`, on the owner's other devices. */
   waiting: takes({ local: boolean }).gives<Waiting>(),
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string, local: boolean }).gives<Answered>(),
+  /** The state of the node in numbers. */
+  status: nothing.gives<NodeStatus>(),
+  /** What became of any id. With `local`, the owner's other devices are not asked. */
+  story: takes({ ...id, local: boolean }).gives<Story>(),
   approvals: takes({ all: boolean }).gives<readonly Approval[]>(),
   'approvals.decide': takes({
     verdict: oneOf(VerdictSchema.options),

@@ -22,8 +22,10 @@ import type { ProviderEvents } from '../../providers/adapter/events.js';
 import type { Lanes } from '../../providers/host/lanes.js';
 import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { ambiguousId } from '../../runtime/short-ids.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
+import type { Readiness } from '../../telemetry/readiness.js';
 import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
@@ -61,6 +63,7 @@ interface ControlledNode {
   /** The messages of a thread, from the journal if memory no longer has them. */
   thread(correlationId: string): Promise<A2AEnvelope[]>;
   metricsText(): Promise<string>;
+  readiness(): Promise<Readiness>;
 }
 
 /** Everything that the methods of the control socket use. */
@@ -112,21 +115,11 @@ export function storeRequired(): EclipticError {
   return new EclipticError('STORE_REQUIRED', 'this node was started without a store');
 }
 
-/** An `AMBIGUOUS_ID` error names at most this many ids. */
-const NAMED = 10;
-
-/** How many candidates to look up for a shortened id. */
-export const CANDIDATES = NAMED + 1;
-
 /** The full id of a shortened one; unchanged if no candidate begins with it, `AMBIGUOUS_ID` if several do. */
 export function completeId(given: string, known: Iterable<string | { readonly id: string }>): string {
   const ids = [...known].map((one) => (typeof one === 'string' ? one : one.id));
   const candidates = [...new Set(ids)].filter((id) => id.startsWith(given)).sort();
   if (candidates.length === 0 || candidates.includes(given)) return given;
   if (candidates.length === 1) return candidates[0]!;
-  const more = candidates.length > NAMED ? ', …' : '';
-  const named = candidates.slice(0, NAMED);
-  throw new EclipticError('AMBIGUOUS_ID', `several ids begin with "${given}": ${named.join(', ')}${more}`, {
-    candidates: named,
-  });
+  throw ambiguousId(given, candidates);
 }

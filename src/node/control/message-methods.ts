@@ -5,9 +5,10 @@ import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema } from '../../mes
 import { planThreads } from '../../plans/dispatcher.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { CANDIDATES } from '../../runtime/short-ids.js';
 import { agentRows } from './agent-rows.js';
 import { wrongParameter } from './api.js';
-import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
+import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
 
 /** The owner's operations on agents and their messages; the owner may act as any agent of this node. */
@@ -133,7 +134,10 @@ async function completed(given: string, { node, loop }: ControlContext): Promise
 }
 
 /** The journal has no payloads of durable messages: they are in the store of mail, or among the messages of coding agents. */
-async function withPayload(envelope: A2AEnvelope, { node, codingAgents }: ControlContext): Promise<A2AEnvelope> {
+export async function withPayload(
+  envelope: A2AEnvelope,
+  { node, codingAgents }: Pick<ControlContext, 'node' | 'codingAgents'>,
+): Promise<A2AEnvelope> {
   const { id, sender, recipient, payload, metadata } = envelope;
   if (payload !== null || !metadata?.durable) return envelope;
   const waiting = await node.mail?.waiting(id);

@@ -1,4 +1,5 @@
 import { checkParams, type Method } from './api.js';
+import { offerBuiltInTools } from './built-in-tools.js';
 import { codingAgentMethods } from './coding-agent-methods.js';
 import type { ControlContext, Handlers } from './context.js';
 import { dashboardSource } from './dashboard-source.js';
@@ -10,7 +11,9 @@ import { operationMethods } from './operation-methods.js';
 import { policyMethods } from './policy-methods.js';
 import { recordMethods } from './record-methods.js';
 import type { ControlMethod } from './server.js';
+import { statusMethods } from './status-methods.js';
 import { storeMethods } from './store-methods.js';
+import { storyMethods } from './story-methods.js';
 import { swarmMethods } from './swarm-methods.js';
 import { waitingMethods } from './waiting-methods.js';
 import { workMethods } from './work-methods.js';
@@ -31,7 +34,14 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...networkMethods(context),
     down: context.shutDown,
   };
-  const handlers = { ...others, ...waitingMethods(context, others) } satisfies Handlers;
+  const waiting = waitingMethods(context, others);
+  const handlers = {
+    ...others,
+    ...waiting,
+    ...storyMethods(context, others),
+    ...statusMethods(context, { ...others, ...waiting }),
+  } satisfies Handlers;
+  offerBuiltInTools(context, handlers);
   context.dashboard.begin(dashboardSource(context, handlers));
   const methods = checked(handlers);
   context.devices?.begin(methods);

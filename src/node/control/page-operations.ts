@@ -44,6 +44,8 @@ const READS = {
   'audit.verify': 'Verifies the audit log',
   'audit.events': 'The latest audited events besides messages',
   doctor: 'A diagnosis of this node, its links and its workers; takes a while',
+  status: 'The state of the node in numbers',
+  story: 'What became of any id: its events, their proof, and what it waits for',
   replay: 'Recorded decisions that the present rules would decide differently',
 } satisfies Partial<Record<Method, string>>;
 

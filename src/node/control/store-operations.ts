@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pushConfigs } from '../../a2a/server/tables.js';
+import { inbox, outbox } from '../../mail/tables.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { FileStore } from '../../store/file-store.js';
 import type { AnyRow, Table } from '../../store/table.js';
@@ -48,6 +50,17 @@ export class StoreOperations {
     const rows = counts.reduce((sum, count) => sum + count, 0);
     const bytes = storeBytes(this.#dataFolder);
     return { intact: damages.length === 0, rows, tables: this.#tables.length, bytes, damages };
+  }
+
+  /** The size of the files, the space that is left on their disk, and the durable messages that wait. */
+  async size(): Promise<{ bytes: number; freeBytes: number | null; outbox: number; inbox: number }> {
+    const space = statfs(this.#dataFolder).then(
+      ({ bavail, bsize }) => bavail * bsize,
+      () => null,
+    );
+    const counts = [this.#store.count(outbox), this.#store.count(inbox)];
+    const [freeBytes, sent = 0, received = 0] = await Promise.all([space, ...counts]);
+    return { bytes: storeBytes(this.#dataFolder), freeBytes, outbox: sent, inbox: received };
   }
 
   async compact(): Promise<Compacted> {

@@ -2,14 +2,15 @@ import { messagesOf, textOf } from '../../a2a/protocol/simple.js';
 import type { TaskState } from '../../a2a/protocol/types.js';
 import type { TaskRecord } from '../../a2a/server/task-records.js';
 import type { Agent } from '../../agent/agent.js';
+import { proposalSides, stateOfProposal } from '../../agent/proposal-sides.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { CANDIDATES } from '../../runtime/short-ids.js';
 import { cutText } from '../../runtime/text.js';
 import { timeOfUlid } from '../../runtime/ulid.js';
 import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js';
-import type { ProposalSide } from '../../work/proposals/proposal-side.js';
 import { invitationIn } from '../../work/swarm/recruiting.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
-import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
+import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
 import type { ProposalEvent, TaskDetail, TaskRow } from './rows.js';
 import type { CallContext } from './server.js';
@@ -121,21 +122,6 @@ async function followProposal(
   }
 }
 
-type AgentSide = Pick<ProposalSide, 'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state'> & {
-  readonly agent: string;
-};
-
-/** Each proposal that these agents made or received, once: between two of them, only the maker's side. */
-function proposalSides(agents: readonly Agent[]): AgentSide[] {
-  const sides = agents.flatMap(({ id, proposalSides: own }) =>
-    own.map(({ side, peer, durable, proposal, input, state }) => {
-      return { agent: id, side, peer, durable, proposal, input, state };
-    }),
-  );
-  const sent = new Set(sides.filter(({ side }) => side === 'sent').map(({ proposal }) => proposal.proposalId));
-  return sides.filter(({ side, proposal }) => side === 'sent' || !sent.has(proposal.proposalId));
-}
-
 /** Longer task texts are cut in a row. */
 const TEXT_CHARS = 200;
 
@@ -180,13 +166,6 @@ function withdraw(proposal: TaskRow, agents: readonly Agent[]): TaskRow {
   }
   negotiation.withdraw('canceled by the operator');
   return { ...proposal, state: 'TASK_STATE_CANCELED' };
-}
-
-function stateOfProposal({ proposal: { status }, state: { work } }: AgentSide): TaskState {
-  if (status === 'pending') return 'TASK_STATE_SUBMITTED';
-  if (status === 'rejected') return 'TASK_STATE_REJECTED';
-  if (status === 'timed-out' || work === 'failed') return 'TASK_STATE_FAILED';
-  return work === 'done' ? 'TASK_STATE_COMPLETED' : 'TASK_STATE_WORKING';
 }
 
 const SUB_TASK_STATES: Readonly<Record<SwarmSubTask['status'], TaskState>> = {

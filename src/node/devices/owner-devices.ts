@@ -1,5 +1,11 @@
 import { z } from 'zod';
-import { type Answered, WAITING_ACTIONS, type Waiting, type WaitingAction } from '../../http/dashboard/facts.js';
+import {
+  type Answered,
+  type Story,
+  WAITING_ACTIONS,
+  type Waiting,
+  type WaitingAction,
+} from '../../http/dashboard/facts.js';
 import { type Identity, isSignedBy } from '../../network/membership/identity.js';
 import type { Network } from '../../network/peers/network.js';
 import { Deferred } from '../../runtime/async.js';
@@ -56,7 +62,7 @@ interface ParamsByMethod {
 interface ResultByMethod {
   readonly waiting: Waiting;
   readonly 'waiting.answer': Answered;
-  readonly story: unknown;
+  readonly story: Story;
 }
 
 const PURPOSE = 'owner answer';

@@ -3,7 +3,7 @@ import { RaftLog, type RaftMemory } from './raft-log.js';
 import { SwarmArbiter } from './swarm-arbiter.js';
 import { SwarmBoard } from './swarm-board.js';
 import type { Finding, Found, MessageOf, SwarmEffect, SwarmMessage } from './swarm-messages.js';
-import type { Member, SwarmEnd, SwarmOpening, SwarmRecord } from './swarm-records.js';
+import type { Entry, Member, SwarmEnd, SwarmOpening, SwarmRecord } from './swarm-records.js';
 import { SwarmWorker } from './swarm-worker.js';
 
 export type SwarmEvent =
@@ -91,6 +91,11 @@ export class SwarmMachine {
   /** Is it a voter? */
   get seated(): boolean {
     return this.#raft !== undefined;
+  }
+
+  /** The committed records, oldest first; empty for a member without a seat, which has no log. */
+  get settled(): readonly Entry[] {
+    return this.#raft?.log.slice(0, this.#raft.commitIndex) ?? [];
   }
 
   /** Is there nothing to do until a message comes? */
