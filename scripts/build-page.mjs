@@ -5,20 +5,25 @@ import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Builds the dashboard's page: one script, one style sheet and one document, without sources from elsewhere. */
+const BANNER = `/*! MIT License: preact and @preact/signals, (c) Jason Miller and the Preact Team; uPlot, (c) Leon Sorokin;
+uqr, (c) Anthony Fu, from the QR code generator of Project Nayuki. */`;
+
+/** Builds the dashboard's page: a script, a style sheet, a document, and the script of charts; nothing from elsewhere. */
 export async function buildPage(outdir = join(root, 'dist', 'web')) {
   await build({
     absWorkingDir: root,
-    entryPoints: ['web/page.tsx', 'web/page.css'],
+    entryPoints: ['web/page.tsx', 'web/page.css', 'web/charts.ts'],
     outdir,
     bundle: true,
     minify: true,
     format: 'esm',
+    // Charts are loaded by the views that have some.
+    splitting: true,
     platform: 'browser',
     target: 'es2022',
     jsx: 'automatic',
     jsxImportSource: 'preact',
-    banner: { js: '/*! Contains preact and @preact/signals: MIT License, (c) Jason Miller and the Preact Team. */' },
+    banner: { js: BANNER },
     logLevel: 'warning',
   });
   copyFileSync(join(root, 'web', 'index.html'), join(outdir, 'index.html'));

@@ -1029,6 +1029,20 @@ const face = section('dashboard', 'FC.', [
     '`ecliptic tail` prints a line for each message with an excerpt and the verdict, and no control codes.',
   ],
   ['FC.49', 'gateway', 'Logs are lines for people on a terminal, and JSON everywhere else.'],
+  ['FC.50', 'gateway', 'The orrery has a place for each agent of each node; names never overlap; many are one body.'],
+  [
+    'FC.51',
+    'gateway',
+    'The orrery draws each message, refusal and broadcast; many messages are flows with the true rate.',
+  ],
+  ['FC.52', 'gateway', 'The orrery moves only while something happens, and not at all where less motion is preferred.'],
+  ['FC.53', 'gateway', 'The orrery is used by keyboard, and the same facts are a table one key away.'],
+  ['FC.54', 'gateway', 'An agent is shown with state, workers, tools, tasks and messages, or with how to staff it.'],
+  ['FC.55', 'gateway', 'A device is invited from the page by a code that works, and is removed after a question.'],
+  ['FC.56', 'gateway', 'Each member of the mesh is shown with state, link and grants, and the node can be diagnosed.'],
+  ['FC.57', 'gateway', 'Metrics are charts with their values as text; without a history the counters are shown.'],
+  ['FC.58', 'gateway', 'Questions about policy are answered by the rules of the router, with the rule that decides.'],
+  ['FC.59', 'gateway', 'Refusals and security events are listed, and the audit log is verified from the page.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

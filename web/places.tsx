@@ -3,8 +3,12 @@ import type { TEXT } from './text.js';
 import { Agents } from './views/agents.js';
 import { Documents } from './views/documents.js';
 import { Mail } from './views/mail.js';
+import { Mesh } from './views/mesh.js';
 import { Messages } from './views/messages.js';
+import { Metrics } from './views/metrics.js';
 import { Needs } from './views/needs.js';
+import { Overview } from './views/overview.js';
+import { Policy } from './views/policy.js';
 import { Providers } from './views/providers.js';
 import { Runs } from './views/runs.js';
 import { Send } from './views/send.js';
@@ -28,15 +32,19 @@ export interface Place {
 /** In the order of the navigation. The first of the screen is shown where the address names none. */
 export const PLACES: readonly Place[] = [
   { id: 'needs', key: 'n', view: Needs, narrowOnly: true },
+  { id: 'overview', key: 'o', view: Overview },
   { id: 'agents', key: 'a', view: Agents },
   { id: 'messages', key: 'e', view: Messages },
   { id: 'mail', key: 'm', view: Mail },
   { id: 'tasks', key: 't', view: Tasks },
-  { id: 'runs', key: '', view: Runs, hidden: true },
   { id: 'swarms', key: 's', view: Swarms },
   { id: 'documents', key: 'd', view: Documents },
   { id: 'providers', key: 'p', view: Providers },
   { id: 'tools', key: 'l', view: Tools },
+  { id: 'policy', key: 'y', view: Policy },
+  { id: 'mesh', key: 'h', view: Mesh },
+  { id: 'metrics', key: 'x', view: Metrics },
   { id: 'send', key: 'c', view: Send },
-  { id: 'story', key: 's', view: StoryView, hidden: true },
+  { id: 'runs', key: '', view: Runs, hidden: true },
+  { id: 'story', key: '', view: StoryView, hidden: true },
 ];

@@ -67,17 +67,16 @@ export async function seedDemo(cluster: Cluster): Promise<Demo> {
   await desk.run('swarm', 'Review the login page', '--capability', 'review');
   for (const [as, to] of [
     ['sun', 'jupiter'],
-    ['jupiter', 'venus'],
-    ['sun', 'phobos'],
     ['venus', 'pluto'],
+    ['sun', 'phobos'],
   ] as const) {
     await desk.call('send', { as, to, payload: { text: `what about the login page, ${to}?` }, type: 'notification' });
   }
-  const denied = await desk.call<{ error?: string }>('send', { as: 'mercury', to: 'mars', payload: 'now!' });
+  await desk.call('send', { as: 'mercury', to: 'mars', payload: { text: 'now!' } }).catch(() => {});
   const [line] = (await desk.call<{ id: string; code: string | null }[]>('messages', { limit: 20 })).filter(
     ({ code }) => code !== null,
   );
-  if (denied.error !== 'TIER_VIOLATION' || !line) throw new Error('the message was not refused');
+  if (line?.code !== 'TIER_VIOLATION') throw new Error('the message was not refused');
 
   const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', desk.data]);
   await alice.call('mesh_send', { to: 'operator', text: 'Which branch do I start from?', needs: 'reply' });

@@ -1,15 +1,23 @@
 import type { AgentRow } from '../../src/node/control/rows.js';
+import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { State } from '../parts/facts.js';
+import { href } from '../route.js';
 import { useRead } from '../stream.js';
 import { SEND_TEXT } from '../text/send.js';
 import { TEXT } from '../text.js';
+import { Agent } from './agent.js';
 import { sendAddress } from './send.js';
 
 const NONE: Readonly<Record<string, string>> = { unstaffed: TEXT.agents.noWorker, tools: TEXT.agents.tools };
 
+/** All agents, or the one of the address. */
+export function Agents({ rest }: { rest: string }) {
+  return rest === '' ? <All /> : <Agent key={rest} address={rest} />;
+}
+
 /** All agents, by tier: their states, their workers, and what an unstaffed one lacks. */
-export function Agents() {
+function All() {
   const { value: all, error } = useRead<readonly AgentRow[]>('agents');
   if (!all) return <Empty>{TEXT.agents.loading}</Empty>;
   if (all.length === 0) {
@@ -53,7 +61,9 @@ function Row({ agent }: { agent: AgentRow }) {
   return (
     <tr class={isUnstaffed ? 'is-hollow' : ''}>
       <th scope="row" title={[description, ...capabilities].filter(Boolean).join('\n')}>
-        <span class="mono">{id}</span>
+        <a class="mono" href={href('agents', addressOf(agent))}>
+          {id}
+        </a>
         {node !== null && <span class="dim"> {TEXT.agents.remote(node.slice(0, 8))}</span>}
         {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}{' '}
         <a class="quiet" href={sendAddress({ to: node === null ? id : `${id}@${node}` })}>

@@ -408,7 +408,7 @@ describe('the page', () => {
     expect(policy).not.toContain('unsafe');
     expect(page.headers['x-frame-options']).toBe('DENY');
     expect(page.text).not.toMatch(/<script(?![^>]*src="\/)|https?:\/\//);
-    for (const file of ['/page.js', '/page.css']) expect((await call(file)).status).toBe(200);
+    for (const file of ['/page.js', '/charts.js', '/page.css']) expect((await call(file)).status).toBe(200);
     expect((await call('/')).text).toContain('This is an Ecliptic node');
   });
 });

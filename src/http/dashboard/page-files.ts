@@ -6,6 +6,7 @@ import type { Route } from '../server/http-server.js';
 const FILES: readonly (readonly [path: string, file: string, type: string])[] = [
   ['/', 'index.html', 'text/html; charset=utf-8'],
   ['/page.js', 'page.js', 'text/javascript; charset=utf-8'],
+  ['/charts.js', 'charts.js', 'text/javascript; charset=utf-8'],
   ['/page.css', 'page.css', 'text/css; charset=utf-8'],
 ];
 

@@ -15,6 +15,8 @@ import { type AuditRow, audit } from './tables.js';
 /** Stands for the digest of the row before the first. */
 const BEGINNING = '0'.repeat(64);
 const PAGE = 1_000;
+/** Rows among which the latest events are looked for. */
+const SEARCHED = 500;
 /** Rows that a search for a text looks at. */
 const MAX_SCANNED = 20_000;
 
@@ -71,6 +73,16 @@ export class AuditLog {
   async close(): Promise<void> {
     this.#stopListening();
     await this.#writer.flush();
+  }
+
+  /** The latest events besides those about routed messages, newest first. */
+  async latest(limit: number): Promise<{ seq: number; at: number; event: A2ALogEvent }[]> {
+    await this.#writer.flush();
+    const rows = await this.#store.read(audit, { orderBy: 'seq', descending: true, limit: SEARCHED });
+    return rows
+      .map(({ seq, at, event }) => ({ seq, at, event: JSON.parse(event) as A2ALogEvent }))
+      .filter(({ event: { type, envelopeId } }) => type !== 'tier-audit' && envelopeId === undefined)
+      .slice(0, limit);
   }
 
   async verify(): Promise<AuditReport> {

@@ -65,6 +65,8 @@ export interface JournalSearch {
   since?: number | undefined;
   /** Only rows with smaller numbers. */
   before?: number | undefined;
+  /** Only messages that were not delivered. */
+  refused?: boolean | undefined;
   limit?: number;
 }
 
@@ -126,10 +128,13 @@ export class JournalLog implements Journal {
     return this.#asked.text;
   }
 
-  async search({ thread, agent, text, since = 0, before, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
+  async search({ thread, agent, text, since = 0, before, refused, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
     await this.#writer.flush();
     const seq = (await this.#firstSince(since)) - 1;
-    const bounds = { above: { at: since - 1, seq }, ...(before !== undefined && { below: { seq: before } }) };
+    const bounds = {
+      above: { at: since - 1, seq, ...(refused && { code: '' }) },
+      ...(before !== undefined && { below: { seq: before } }),
+    };
     const containing = { text: text ?? '', in: SEARCHED } as const;
     const base = { ...bounds, ...(text && { containing }), orderBy: 'seq', descending: true, limit } as const;
     const ask = (where: Query<JournalRow>['where']) => this.#read({ ...base, where });

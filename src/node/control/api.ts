@@ -47,6 +47,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { type Approval, VerdictSchema } from '../../system/approvals/approval-queue.js';
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import type { MetricsHistory } from '../../telemetry/metrics-history.js';
+import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
   type AgentRow,
   type CallEvent,
@@ -138,6 +139,7 @@ export const API = {
   card: takes(id).gives<AgentCard>(),
   'node.card': nothing.gives<ServedCard>(),
   policy: takes({ from: required, to: required, type: messageType, justification: string }).gives<Decision>(),
+  'policy.matrix': nothing.gives<PolicyMatrix>(),
   /** With `messages`: one event per message, with its payload, and every event that is about no message. */
   tail: takes({ type: string, agent: string, messages: boolean }).gives<void, TailEvent>(),
   metrics: nothing.gives<A2AMetrics>(),
@@ -171,7 +173,11 @@ export const API = {
     id: string,
     rows: listOf<unknown>(() => true, 'exported decisions').optional(),
   }).gives<Replayed>(),
+  /** The latest refused messages, oldest first. */
+  refusals: takes({ limit: count }).gives<MessageLine[]>(),
   'audit.verify': nothing.gives<AuditReport>(),
+  /** The latest audited events besides routed messages, newest first. */
+  'audit.events': takes({ limit: count }).gives<AuditedEvent[]>(),
   'store.check': nothing.gives<StoreCheck>(),
   'store.compact': nothing.gives<Compacted>(),
   'store.export': takes({ table: string }).gives<void, ExportedRow>(),

@@ -8,6 +8,7 @@ import { mcpMethods } from './mcp-methods.js';
 import { messageMethods } from './message-methods.js';
 import { networkMethods } from './network-methods.js';
 import { operationMethods } from './operation-methods.js';
+import { policyMethods } from './policy-methods.js';
 import { recordMethods } from './record-methods.js';
 import type { ControlMethod } from './server.js';
 import { statusMethods } from './status-methods.js';
@@ -22,6 +23,7 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
   const others = {
     ...messageMethods(context),
     ...recordMethods(context),
+    ...policyMethods(context),
     ...storeMethods(context),
     ...workMethods(context),
     ...swarmMethods(context),
