@@ -3,10 +3,13 @@ const KEY = 'ecliptic-page-key';
 
 export class ApiError extends Error {
   readonly status: number;
+  /** The code of the catalogue; undefined where the answer has none. */
+  readonly code: string | undefined;
 
-  constructor(status: number, message: string) {
+  constructor(status: number, message: string, code?: string) {
     super(message);
     this.status = status;
+    this.code = code;
   }
 }
 
@@ -34,8 +37,8 @@ async function call(path: string, init: RequestInit): Promise<Response> {
   const headers = { ...(init.headers as Record<string, string>), 'X-Ecliptic-Page': localStorage.getItem(KEY) ?? '' };
   const response = await fetch(path, { ...init, headers, cache: 'no-store', credentials: 'same-origin' });
   if (response.ok) return response;
-  const body = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
-  throw new ApiError(response.status, body.error?.message ?? `HTTP ${response.status}`);
+  const body = (await response.json().catch(() => ({}))) as { error?: { message?: string; code?: string } };
+  throw new ApiError(response.status, body.error?.message ?? `HTTP ${response.status}`, body.error?.code);
 }
 
 export interface StreamEvent {

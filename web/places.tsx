@@ -1,13 +1,21 @@
 import type { ComponentType } from 'preact';
 import type { TEXT } from './text.js';
 import { Agents } from './views/agents.js';
+import { Documents } from './views/documents.js';
+import { Mail } from './views/mail.js';
 import { Mesh } from './views/mesh.js';
 import { Messages } from './views/messages.js';
 import { Metrics } from './views/metrics.js';
 import { Needs } from './views/needs.js';
 import { Overview } from './views/overview.js';
 import { Policy } from './views/policy.js';
+import { Providers } from './views/providers.js';
+import { Runs } from './views/runs.js';
+import { Send } from './views/send.js';
 import { StoryView } from './views/story.js';
+import { Swarms } from './views/swarms.js';
+import { Tasks } from './views/tasks.js';
+import { Tools } from './views/tools.js';
 
 /** A place of the page. It gets the rest of its address: an id, a name, or nothing. */
 export interface Place {
@@ -27,6 +35,14 @@ export const PLACES: readonly Place[] = [
   { id: 'overview', key: 'o', view: Overview },
   { id: 'agents', key: 'a', view: Agents },
   { id: 'messages', key: 'e', view: Messages },
+  { id: 'mail', key: 'm', view: Mail },
+  { id: 'tasks', key: 't', view: Tasks },
+  { id: 'runs', key: '', view: Runs, hidden: true },
+  { id: 'swarms', key: 's', view: Swarms },
+  { id: 'documents', key: 'd', view: Documents },
+  { id: 'providers', key: 'p', view: Providers },
+  { id: 'tools', key: 'l', view: Tools },
+  { id: 'send', key: 'c', view: Send },
   { id: 'policy', key: 'y', view: Policy },
   { id: 'mesh', key: 'h', view: Mesh },
   { id: 'metrics', key: 'x', view: Metrics },

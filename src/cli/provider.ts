@@ -21,6 +21,23 @@ const list = verb({
   },
 });
 
+const history = verb({
+  summary: 'list the changes of providers since the node started: health, failovers, restarts',
+  args: ['ID?'],
+  examples: ['', 'mars --json'],
+  async run({ call, words: [id], output }) {
+    const rows = await call('provider.history', { id });
+    output.rows(rows, 'no changes', ({ at, provider, what, from, to, reason }) => ({
+      AT: new Date(at).toISOString(),
+      PROVIDER: provider,
+      CHANGE: what,
+      FROM: from,
+      TO: to,
+      REASON: reason?.split('\n')[0] ?? null,
+    }));
+  },
+});
+
 /** A healthy provider with a message has failed checks, which do not count until there are three in a row. */
 function remarkOn({ state, failureCount, message }: ProviderRow): string {
   const remark = message?.split('\n')[0] ?? '';
@@ -52,6 +69,7 @@ function describe(done: string, { id, about: details, ...view }: ProviderView): 
 
 export const verbs = {
   list,
+  history,
   show: about('provider.show', 'show everything known about a provider', 'is'),
   restart: about('provider.restart', 'stop and start a provider; its work in progress fails', 'was restarted; it is'),
   drain: about(

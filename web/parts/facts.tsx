@@ -1,5 +1,6 @@
 import { href } from '../route.js';
 import { now, tell } from '../store.js';
+import { node } from '../stream.js';
 import { STATE_MARKS, span, TEXT } from '../text.js';
 
 const SHORT_CHARS = 8;
@@ -62,8 +63,10 @@ export function AgentName({ address }: { address: string }) {
   );
 }
 
-/** An address with its node's key cut. */
+/** An address with its node's key cut; an agent of this node has its name alone. */
 export function shortAddress(address: string): string {
+  const own = node.value && `@${node.value.node}`;
+  if (own && address.endsWith(own)) return address.slice(0, -own.length);
   return address.replace(/@([0-9a-f]{8})[0-9a-f]+$/, '@$1');
 }
 

@@ -4,8 +4,10 @@ import { Empty, Stale } from '../parts/empty.js';
 import { State } from '../parts/facts.js';
 import { href } from '../route.js';
 import { useRead } from '../stream.js';
+import { SEND_TEXT } from '../text/send.js';
 import { TEXT } from '../text.js';
 import { Agent } from './agent.js';
+import { sendAddress } from './send.js';
 
 const NONE: Readonly<Record<string, string>> = { unstaffed: TEXT.agents.noWorker, tools: TEXT.agents.tools };
 
@@ -63,7 +65,10 @@ function Row({ agent }: { agent: AgentRow }) {
           {id}
         </a>
         {node !== null && <span class="dim"> {TEXT.agents.remote(node.slice(0, 8))}</span>}
-        {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}
+        {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}{' '}
+        <a class="quiet" href={sendAddress({ to: node === null ? id : `${id}@${node}` })}>
+          {SEND_TEXT.send}
+        </a>
       </th>
       <td class="mono">L{tier}</td>
       <td>

@@ -40,6 +40,7 @@ import type { MadePlan, PlanAsked } from '../../plans/plan-maker.js';
 import type { RunNews, RunView } from '../../plans/run-news.js';
 import type { RunSummary } from '../../plans/run-records.js';
 import type { ReportPiece } from '../../plans/run-report.js';
+import type { ProviderChange } from '../../providers/adapter/events.js';
 import type { LaneRow } from '../../providers/host/lanes.js';
 import type { ProviderRow } from '../../providers/registry/registered-provider.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -67,6 +68,7 @@ import {
   type SwarmRow,
   type TaskDetail,
   type TaskRow,
+  type ThreadPage,
   type ToolRow,
   WORK_KINDS,
 } from './rows.js';
@@ -152,8 +154,8 @@ export const API = {
   }).gives<RoutingResult>(),
   request: takes({ ...recipient, as: required, payload: given, timeoutMs: number }).gives<unknown>(),
   broadcast: takes({ as: required, payload: given }).gives<RoutingResult>(),
-  /** From the message with that number on, as many as fit into one answer. */
-  thread: takes({ ...id, from: number }).gives<readonly A2AEnvelope[]>(),
+  /** From the message with that number on, as many as fit into one answer; a negative number counts from the end. */
+  thread: takes({ ...id, from: number, limit: count }).gives<readonly A2AEnvelope[]>(),
   'thread.events': takes(id).gives<A2ALogEvent[]>(),
   outbox: takes({ after: number }).gives<MailRow[]>(),
   inbox: takes({ as: required, after: number, waitMs: number }).gives<MailRow[]>(),
@@ -164,6 +166,8 @@ export const API = {
   >(),
   /** The latest routed messages with their verdicts, oldest first; earlier ones are asked for with `before`. */
   messages: takes({ thread: string, agent: string, text: string, before: number, limit: count }).gives<MessageLine[]>(),
+  /** The conversations of the latest messages, newest first; earlier ones are asked for with `before`. */
+  threads: takes({ agent: string, text: string, before: number }).gives<ThreadPage>(),
   export: nothing.gives<void, JournalRow & { readonly text?: string }>(),
   replay: takes({
     id: string,
@@ -197,6 +201,8 @@ export const API = {
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),
+  /** Tries the tasks of an ended run again that are not done. */
+  'run.again': takes(id).gives<RunView>(),
   'run.check': takes({ text: required, file: required, as: string }).gives<{ tasks: number; ids: string[] }>(),
   /** Emits the run, its tasks and their results. */
   'run.report': takes(id).gives<void, ReportPiece>(),
@@ -268,6 +274,8 @@ export const API = {
   'lanes.open': takes({ lane: required }).gives<{ lane: string }>(),
   providers: nothing.gives<ProviderRow[]>(),
   'provider.show': takes(id).gives<ProviderView>(),
+  /** The latest changes of a provider, or of all, newest first, since the node started. */
+  'provider.history': takes({ id: string }).gives<ProviderChange[]>(),
   'provider.restart': takes(id).gives<ProviderView>(),
   'provider.drain': takes(id).gives<ProviderView>(),
   'credentials.set': takes({ ...credential, value: required }).gives<CredentialRow>(),

@@ -22,8 +22,14 @@ export function routed(event: TailEvent): MessageLine {
 }
 
 /** The journal has no payload of durable messages, and events have none of large ones. */
-function excerpt(payload: unknown): string | null {
+export function excerpt(payload: unknown): string | null {
   if (payload === undefined || payload === null) return null;
   const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
   return text.length > TEXT_CHARS ? `${cutText(text, TEXT_CHARS - 1)}…` : text;
+}
+
+/** The text of a letter, or the task of a proposal; any other payload as it is. */
+export function textIn(payload: unknown): unknown {
+  const { text, taskDescription = text } = (payload ?? {}) as { readonly text?: unknown; taskDescription?: unknown };
+  return typeof taskDescription === 'string' ? taskDescription : payload;
 }

@@ -20,6 +20,7 @@ export function messageMethods(context: ControlContext) {
     if (!to) throw wrongParameter('to', 'must be a non-empty string');
     return inFull(to, node);
   };
+  const sender = (as: string) => (as === OWNER ? node.operator() : node.agentById(as));
   return {
     agents({ capability, tier, sandbox }) {
       const cards = capability === undefined ? registry.listAll() : registry.findByCapability(capability);
@@ -48,11 +49,14 @@ export function messageMethods(context: ControlContext) {
     'metrics.text': () => node.metricsText(),
     'metrics.history': ({ points }) => telemetry.history(points),
     send: ({ as, to, capability, payload, ...options }) =>
-      node.agentById(as).send(recipient({ to, capability }), payload, options),
+      sender(as).send(recipient({ to, capability }), payload, options),
     request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>
-      node.agentById(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
-    broadcast: ({ as, payload }) => node.agentById(as).broadcast(payload),
-    thread: async ({ id, from = 0 }) => fitting((await conversation(id, context)).slice(from)),
+      sender(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
+    broadcast: ({ as, payload }) => sender(as).broadcast(payload),
+    thread: async ({ id, from = 0, limit }) => {
+      const end = limit === undefined || from + limit === 0 ? undefined : from + limit;
+      return fitting((await conversation(id, context)).slice(from, end));
+    },
     'thread.events': ({ id }) => node.providerEvents.of(id),
   } satisfies Partial<Handlers>;
 }

@@ -31,6 +31,7 @@ export function operationMethods({
     },
     providers: () => providers.list(),
     'provider.show': ({ id }) => view(id),
+    'provider.history': ({ id }) => node.providerEvents.changes(id),
     async 'provider.restart'({ id }) {
       await providers.restart(id);
       return view(id);

@@ -2,22 +2,30 @@ import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import { presentState } from '../../mail/receipt.js';
 import { receiptOf } from '../../mail/receipts.js';
 import type { InboxRow, OutboxRow } from '../../mail/tables.js';
+import type { JournalRow } from '../../mesh/audit/tables.js';
 import { unpackEnvelope } from '../../mesh/codec.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { CANDIDATES } from '../../runtime/short-ids.js';
 import { wrongParameter } from './api.js';
 import { type ControlContext, completeId, type Handlers, storeRequired } from './context.js';
-import { journalled } from './message-lines.js';
+import { excerpt, journalled, textIn } from './message-lines.js';
+import { withPayload } from './message-methods.js';
 import { fitting } from './protocol.js';
-import type { MailRow } from './rows.js';
+import type { MailRow, ThreadRow } from './rows.js';
 
 const PAGE = 100;
 const MAX_MESSAGES = 500;
+/** The latest messages, whose conversations are listed. */
+const THREAD_ROWS = 1_000;
+const MAX_THREADS = 100;
+/** Further participants of a conversation are not named. */
+const MAX_NAMED = 20;
 /** Decisions among which a shortened thread id is searched. */
 const MAX_SEARCHED = 1_000;
 
 /** The owner's operations on durable mail, the journal and the audit log. Lists come in pages. */
-export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node' | 'codingAgents'>) {
+export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgents'>) {
+  const { node, codingAgents } = context;
   const mail = () => {
     if (node.mail) return node.mail;
     throw storeRequired();
@@ -62,6 +70,15 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
       const rows = await journal.search({ ...wanted, before, limit: Math.min(limit, MAX_MESSAGES) });
       return rows.map(journalled);
     },
+    async threads({ before, ...wanted }) {
+      const rows = await records().journal.search({ ...wanted, before, limit: THREAD_ROWS });
+      const found = conversations(rows).slice(0, MAX_THREADS);
+      return {
+        threads: await Promise.all(found.map((row) => described(row, context))),
+        read: rows.length,
+        before: rows.length < THREAD_ROWS ? null : rows[0]!.seq,
+      };
+    },
     async export(_params, { emit, drained, signal }) {
       for await (const row of records().journal.export()) {
         if (signal.aborted) return;
@@ -85,6 +102,43 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
     },
     'audit.verify': () => records().audit.check(),
   } satisfies Partial<Handlers>;
+}
+
+type Conversation = Omit<ThreadRow, 'last' | 'subject'> & { readonly oldest: JournalRow; readonly newest: JournalRow };
+
+/** The conversations of rows in their order, the one with the newest message first. */
+function conversations(rows: readonly JournalRow[]): Conversation[] {
+  const found = new Map<string, Conversation>();
+  for (const row of rows) {
+    const thread = row.thread ?? row.envelopeId;
+    const known = found.get(thread);
+    // Moved to the end, so that the order is that of the newest messages.
+    found.delete(thread);
+    found.set(thread, {
+      thread,
+      messages: (known?.messages ?? 0) + 1,
+      refused: (known?.refused ?? 0) + (row.code === null ? 0 : 1),
+      participants: [...new Set([...(known?.participants ?? []), row.sender, row.recipient])].slice(0, MAX_NAMED),
+      since: known?.since ?? row.at,
+      oldest: known?.oldest ?? row,
+      newest: row,
+    });
+  }
+  return [...found.values()].reverse();
+}
+
+async function described(
+  { oldest, newest, ...row }: Conversation,
+  context: Pick<ControlContext, 'node' | 'codingAgents'>,
+): Promise<ThreadRow> {
+  const text = async ({ envelope }: JournalRow) =>
+    excerpt(textIn((await withPayload(unpackEnvelope(JSON.parse(envelope)), context)).payload));
+  const last = await text(newest);
+  return {
+    ...row,
+    subject: oldest === newest ? last : await text(oldest),
+    last: { ...journalled(newest), text: last },
+  };
 }
 
 function arrivedRow(row: InboxRow): MailRow {

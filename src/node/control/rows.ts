@@ -1,5 +1,6 @@
 import type { Task, TaskState } from '../../a2a/protocol/types.js';
 import type { LeaseView } from '../../coding-agents/leases/leases.js';
+import type { MessageLine } from '../../http/dashboard/facts.js';
 import type { Difference } from '../../mesh/audit/journal-log.js';
 import type { AgentStatus, AgentTier } from '../../mesh/schemas.js';
 import type { Finding } from '../../network/peers/network.js';
@@ -43,6 +44,28 @@ export interface MailRow {
   readonly at: number;
   readonly expiresAt: number | null;
   readonly state: string;
+}
+
+/** A conversation, as far as the messages of one page have it. */
+export interface ThreadRow {
+  readonly thread: string;
+  /** Messages of this page. */
+  readonly messages: number;
+  readonly refused: number;
+  readonly participants: readonly string[];
+  /** The first and the last of them. */
+  readonly since: number;
+  /** The text of the first. */
+  readonly subject: string | null;
+  readonly last: MessageLine;
+}
+
+export interface ThreadPage {
+  readonly threads: readonly ThreadRow[];
+  /** How many messages of the journal were read. */
+  readonly read: number;
+  /** The number before which earlier messages are; null if there are none. */
+  readonly before: number | null;
 }
 
 /** Recorded decisions that the present rules would decide differently. */
@@ -107,6 +130,8 @@ export interface SwarmRow {
 export interface SwarmDetail extends SwarmRow {
   readonly subTasks: readonly SwarmSubTask[];
   readonly sharedState: Readonly<Record<string, unknown>>;
+  readonly creator: string;
+  readonly escalations: readonly SwarmEscalation[];
 }
 
 export type SwarmEvent =
@@ -150,6 +175,8 @@ export interface ToolRow {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
+  /** JSON Schema of the arguments. */
+  readonly inputSchema?: Readonly<Record<string, unknown>>;
   readonly agent: string;
 }
 

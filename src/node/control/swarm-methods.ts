@@ -23,7 +23,8 @@ export function swarmMethods({ node }: Pick<ControlContext, 'node'>) {
       const id = inFullId(given);
       const session = find(id).getSwarm(id);
       if (!session) throw new EclipticError('SWARM_NOT_FOUND', `the state of swarm ${id} has not arrived yet`);
-      return { ...rowOf(session), subTasks: fitting(session.subTasks), sharedState: session.sharedState };
+      const { subTasks, sharedState, creator, escalations } = session;
+      return { ...rowOf(session), subTasks: fitting(subTasks), sharedState, creator, escalations };
     },
     async 'swarm.start'({ as = 'sun', task, plan, capabilities = [], ...options }) {
       const swarm = node.agentById(as).swarm(task, {

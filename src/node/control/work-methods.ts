@@ -79,6 +79,7 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
     runs: ({ limit = DEFAULT_ROWS }) => loop.list(limit),
     run: async ({ id }) => loop.view(await runId(id)),
     'run.start': (init) => loop.start(init),
+    'run.again': async ({ id }) => loop.again(await runId(id)),
     'run.check': async (plan) => {
       const ids = await loop.check(plan);
       return { tasks: ids.length, ids };

@@ -18,8 +18,24 @@ interface ProviderNews {
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** A change of a provider: of its health, of its place in routing, or by its owner. */
+export interface ProviderChange {
+  readonly at: number;
+  readonly provider: string;
+  /** `health.changed`, `failover.activated`, `restarted`, … */
+  readonly what: string;
+  /** The states or providers before and after, where the change has them. */
+  readonly from: string | null;
+  readonly to: string | null;
+  readonly reason: string | null;
+}
+
 /** Events with a correlation id that are kept for `ecliptic thread`. */
 const REMEMBERED = 2_048;
+/** Changes that are kept of each provider. */
+const CHANGES = 50;
+/** Providers whose changes are kept; providers that were removed are among them. */
+const CHANGED = 1_000;
 
 /** Emits provider events on the node's event stream, and keeps recent ones by correlation id. */
 export class ProviderEvents {
@@ -27,6 +43,7 @@ export class ProviderEvents {
   readonly #observability: A2AObservability;
   readonly callbackFailed: CallbackFailed;
   #remembered: A2ALogEvent[] = [];
+  readonly #changes = new Map<string, ProviderChange[]>();
 
   constructor(runtime: Runtime, observability: A2AObservability) {
     this.#runtime = runtime;
@@ -51,7 +68,10 @@ export class ProviderEvents {
     if (news.agent !== undefined) event.sender = news.agent;
     if (news.details !== undefined) event.details = news.details;
     this.#observability.emit(event);
-    if (event.correlationId === undefined) return;
+    if (event.correlationId === undefined) {
+      this.#keep(event);
+      return;
+    }
     this.#remembered.push(event);
     // Half of them at once, so that trimming costs next to nothing per event.
     if (this.#remembered.length > 2 * REMEMBERED) this.#remembered = this.#remembered.slice(-REMEMBERED);
@@ -59,5 +79,26 @@ export class ProviderEvents {
 
   of(correlationId: string): A2ALogEvent[] {
     return this.#remembered.filter((event) => event.correlationId === correlationId);
+  }
+
+  /** The kept changes since the node started, of one provider or of all, newest first. */
+  changes(provider?: string): ProviderChange[] {
+    const found = provider === undefined ? [...this.#changes.values()].flat() : (this.#changes.get(provider) ?? []);
+    return [...found].sort((a, b) => b.at - a.at);
+  }
+
+  #keep({ provider, topic = '', timestamp: at, details, reason }: A2ALogEvent): void {
+    if (provider === undefined) return;
+    const text = (value: unknown) => (typeof value === 'string' ? value : null);
+    const what = topic.replace(/^provider\./, '');
+    const change = { at, provider, what, from: text(details?.from), to: text(details?.to), reason: reason ?? null };
+    const kept = [...(this.#changes.get(provider) ?? []), change].slice(-CHANGES);
+    // The provider that changed last is the last to be dropped.
+    this.#changes.delete(provider);
+    this.#changes.set(provider, kept);
+    for (const oldest of this.#changes.keys()) {
+      if (this.#changes.size <= CHANGED) break;
+      this.#changes.delete(oldest);
+    }
   }
 }

@@ -218,7 +218,10 @@ export class ProviderRegistry {
   /** Gives the provider no more work; resolves when its work is done. `restart` brings it back. */
   async drain(id: string): Promise<ProviderRow> {
     const provider = this.#require(id);
+    const about = { provider: id, providerType: provider.registration.type };
+    this.#events.emit('provider.draining', about);
     await provider.drain();
+    this.#events.emit('provider.drained', about);
     return this.#row(provider);
   }
 
@@ -252,6 +255,7 @@ export class ProviderRegistry {
       this.health.crashed(id, { error: error as NormalizedProviderError, looping: true });
       throw error;
     }
+    this.#events.emit('provider.restarted', { provider: id, providerType: provider.registration.type });
     this.health.checkNow(id);
     return this.#row(provider);
   }
