@@ -135,7 +135,7 @@ async function firstScreen(report: Report): Promise<void> {
       await page.goto(url);
       await page.locator('.connection.good').waitFor();
       await page.getByText('Nothing waits for you.').waitFor();
-      await page.locator('[data-ready=true]').waitFor();
+      await page.locator('.orrery canvas[data-bodies]').waitFor();
       times.push(performance.now() - started);
       await page.close();
     }

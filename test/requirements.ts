@@ -989,6 +989,11 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'Each view shows what the node has; the pictures of the documentation are taken from a seeded demo.',
   ],
+  [
+    'FC.18',
+    'gateway',
+    'During faults the page shows within two seconds what the node says, and its stream has no gap.',
+  ],
   ['FC.60', 'gateway', 'The page lists tasks and runs of plans; a run is followed to its end, and tried again.'],
   ['FC.61', 'gateway', 'A task is canceled on the page, and its question is answered there.'],
   ['FC.62', 'gateway', 'The page shows conversations, inboxes and the outbox; the owner replies as a person.'],
