@@ -5,7 +5,7 @@ import type { ProviderRow } from '../../src/providers/registry/registered-provid
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
-import { Grid, Pairs, Part } from '../parts/section.js';
+import { Facts, Section, Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { lineKey } from '../store.js';
 import { keyOf, node as own, useRead } from '../stream.js';
@@ -50,7 +50,7 @@ function Found({ agent, address }: { agent: AgentRow; address: string }) {
         <span class="mono">{id}</span>
         {node !== null && <span class="dim"> {AGENT_TEXT.onNode(node.slice(0, 8))}</span>}
       </h3>
-      <Pairs
+      <Facts
         rows={[
           [
             facts.state,
@@ -69,13 +69,13 @@ function Found({ agent, address }: { agent: AgentRow; address: string }) {
         ]}
       />
       {state === 'unstaffed' && fix !== null && (
-        <Part title={AGENT_TEXT.staff.title}>
+        <Section title={AGENT_TEXT.staff.title}>
           <div class="empty">
             <p>{AGENT_TEXT.staff.why}</p>
             <pre>{command}</pre>
             <p class="dim">{others.join(', ')}</p>
           </div>
-        </Part>
+        </Section>
       )}
       <Workers agent={agent} />
       <Tools address={address} />
@@ -91,15 +91,15 @@ function Workers({ agent: { node, state, workers } }: { agent: AgentRow }) {
   const text = AGENT_TEXT.workers;
   if (workers.length === 0) {
     return (
-      <Part title={text.title}>
+      <Section title={text.title}>
         <p class="dim">{node !== null ? text.remote : state === 'unstaffed' ? text.none : text.code}</p>
-      </Part>
+      </Section>
     );
   }
   const rows = node === null ? providers : [];
   return (
-    <Part title={text.title}>
-      <Grid label={text.label} columns={text.columns}>
+    <Section title={text.title}>
+      <Table label={text.label} columns={text.columns}>
         {workers.map((worker) => {
           const row = rows.find((one) => one.id === worker.id);
           return (
@@ -119,8 +119,8 @@ function Workers({ agent: { node, state, workers } }: { agent: AgentRow }) {
             </tr>
           );
         })}
-      </Grid>
-    </Part>
+      </Table>
+    </Section>
   );
 }
 
@@ -128,11 +128,11 @@ function Tools({ address }: { address: string }) {
   const { value: tools = [] } = useRead<readonly ToolRow[]>('tools');
   const offered = tools.filter(({ agent }) => agent === address);
   return (
-    <Part title={AGENT_TEXT.tools.title}>
+    <Section title={AGENT_TEXT.tools.title}>
       {offered.length === 0 ? (
         <p class="dim">{AGENT_TEXT.tools.none}</p>
       ) : (
-        <Pairs
+        <Facts
           rows={offered.map(({ name, title, description }) => [
             name,
             <a key={name} href={href('tools', name)}>
@@ -141,7 +141,7 @@ function Tools({ address }: { address: string }) {
           ])}
         />
       )}
-    </Part>
+    </Section>
   );
 }
 
@@ -151,12 +151,12 @@ function Tasks({ id, address }: { id: string; address: string }) {
   const text = AGENT_TEXT.tasks;
   const rows = tasks.filter(({ agent, caller }) => names.has(agent) || names.has(caller)).slice(0, MESSAGES);
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <Stale error={error} />
       {rows.length === 0 ? (
         <p class="dim">{text.none}</p>
       ) : (
-        <Grid label={text.label} columns={text.columns}>
+        <Table label={text.label} columns={text.columns}>
           {rows.map((task) => {
             const isDoer = names.has(task.agent);
             return (
@@ -183,9 +183,9 @@ function Tasks({ id, address }: { id: string; address: string }) {
               </tr>
             );
           })}
-        </Grid>
+        </Table>
       )}
-    </Part>
+    </Section>
   );
 }
 
@@ -194,7 +194,7 @@ function Latest({ address }: { address: string }) {
   const text = AGENT_TEXT.messages;
   const lines = [...(read.value ?? [])].reverse();
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <Stale error={read.error} />
       {lines.length === 0 ? (
         <p class="dim">{text.none}</p>
@@ -210,11 +210,11 @@ function Latest({ address }: { address: string }) {
           </p>
         </>
       )}
-    </Part>
+    </Section>
   );
 }
 
 function Card({ address }: { address: string }) {
   const { value } = useRead<AgentCard>(keyOf('card', { id: address }));
-  return <Part title={AGENT_TEXT.card}>{value && <Json value={value} label={AGENT_TEXT.card} />}</Part>;
+  return <Section title={AGENT_TEXT.card}>{value && <Json value={value} label={AGENT_TEXT.card} />}</Section>;
 }

@@ -3,7 +3,7 @@ import type { Invite } from '../../src/network/peers/network.js';
 import { read } from '../api.js';
 import { Ago } from '../parts/facts.js';
 import { Qr } from '../parts/qr.js';
-import { Part } from '../parts/section.js';
+import { Section } from '../parts/table.js';
 import { act, tell } from '../store.js';
 import { MESH_TEXT } from '../text/mesh.js';
 
@@ -39,7 +39,7 @@ export function InviteForm() {
     if (result) setMade(result);
   };
   return (
-    <Part title={TEXT.title}>
+    <Section title={TEXT.title}>
       <p class="dim">{TEXT.about}</p>
       <form
         class="fields"
@@ -104,7 +104,7 @@ export function InviteForm() {
         </button>
       </form>
       {made && <Made invite={made} hide={() => setMade(undefined)} />}
-    </Part>
+    </Section>
   );
 }
 

@@ -4,7 +4,7 @@ import type { Diagnosis } from '../../src/node/control/rows.js';
 import { read } from '../api.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { Ago, State } from '../parts/facts.js';
-import { Grid, Part } from '../parts/section.js';
+import { Section, Table } from '../parts/table.js';
 import { act, tell } from '../store.js';
 import { useRead } from '../stream.js';
 import { MESH_TEXT } from '../text/mesh.js';
@@ -23,17 +23,17 @@ export function Mesh() {
   return (
     <>
       <Stale error={error} />
-      <Part title={MESH_TEXT.peers.title}>
+      <Section title={MESH_TEXT.peers.title}>
         {peers.length === 0 ? (
           <Empty command={MESH_TEXT.peers.noneCommand}>{MESH_TEXT.peers.none}</Empty>
         ) : (
-          <Grid label={MESH_TEXT.peers.label} columns={MESH_TEXT.peers.columns}>
+          <Table label={MESH_TEXT.peers.label} columns={MESH_TEXT.peers.columns}>
             {peers.map((peer) => (
               <Row key={peer.node} peer={peer} />
             ))}
-          </Grid>
+          </Table>
         )}
-      </Part>
+      </Section>
       <InviteForm />
       <Doctor />
     </>
@@ -128,7 +128,7 @@ function Doctor() {
     }
   };
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <p class="dim">{text.about}</p>
       <p>
         <button type="button" disabled={state === 'running'} onClick={() => void run()}>
@@ -139,7 +139,7 @@ function Doctor() {
         {typeof state === 'string' && state !== 'running' && <p class="bad">{state}</p>}
         {typeof state === 'object' && <Findings diagnosis={state} />}
       </div>
-    </Part>
+    </Section>
   );
 }
 

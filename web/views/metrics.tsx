@@ -3,7 +3,7 @@ import type { A2AMetrics } from '../../src/mesh/observability.js';
 import { read } from '../api.js';
 import { Chart, type ChartData } from '../parts/chart.js';
 import { Empty, Stale } from '../parts/empty.js';
-import { Pairs, Part } from '../parts/section.js';
+import { Facts, Section } from '../parts/table.js';
 import { useRead } from '../stream.js';
 import { METRICS_TEXT } from '../text/metrics.js';
 
@@ -107,9 +107,9 @@ function Counters() {
       .map(([name, count]) => `${name} ${count}`)
       .join(', ');
   return (
-    <Part title={title}>
+    <Section title={title}>
       <Stale error={error} />
-      <Pairs
+      <Facts
         rows={[
           [names.sent, value.totalMessagesSent],
           [names.received, value.totalMessagesReceived],
@@ -125,6 +125,6 @@ function Counters() {
       <p class="dim">
         {more} <code>{command}</code>
       </p>
-    </Part>
+    </Section>
   );
 }

@@ -1,5 +1,5 @@
 import type { SandboxCell, TierCell } from '../../src/node/control/policy-rows.js';
-import { Part } from '../parts/section.js';
+import { Section } from '../parts/table.js';
 import { POLICY_TEXT } from '../text/policy.js';
 
 const MARKS = { yes: ['●', 'good'], partly: ['▲', 'warn'], no: ['✕', 'bad'] } as const;
@@ -20,7 +20,7 @@ export function TierMatrix({ cells }: { cells: readonly TierCell[] }) {
   const text = POLICY_TEXT.tiers;
   const tiers = [...new Set(cells.map(({ from }) => from))];
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <p class="dim">{text.about}</p>
       <div class="scrolls">
         <table class="matrix" aria-label={text.label}>
@@ -65,7 +65,7 @@ export function TierMatrix({ cells }: { cells: readonly TierCell[] }) {
           </tbody>
         </table>
       </div>
-    </Part>
+    </Section>
   );
 }
 
@@ -74,17 +74,17 @@ export function SandboxMatrix({ cells }: { cells: readonly SandboxCell[] }) {
   const text = POLICY_TEXT.sandboxes;
   if (cells.every(({ from, to }) => from === null && to === null)) {
     return (
-      <Part title={text.title}>
+      <Section title={text.title}>
         <p class="dim">
           {text.none} <code>{text.noneKey}</code>.
         </p>
-      </Part>
+      </Section>
     );
   }
   const sources = [...new Set(cells.map(({ from }) => from))];
   const targets = cells.filter(({ from }) => from === sources[0]);
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <p class="dim">{text.about}</p>
       <div class="scrolls">
         <table class="matrix" aria-label={text.label}>
@@ -118,6 +118,6 @@ export function SandboxMatrix({ cells }: { cells: readonly SandboxCell[] }) {
           </tbody>
         </table>
       </div>
-    </Part>
+    </Section>
   );
 }

@@ -5,7 +5,7 @@ import type { AgentRow } from '../../src/node/control/rows.js';
 import { read } from '../api.js';
 import { addressOf } from '../orrery/sky.js';
 import { shortAddress } from '../parts/facts.js';
-import { Part } from '../parts/section.js';
+import { Section } from '../parts/table.js';
 import { keyOf, useRead } from '../stream.js';
 import { POLICY_TEXT } from '../text/policy.js';
 
@@ -56,7 +56,7 @@ export function Ask({ given }: { given: Question | undefined }) {
     void ask(given, '');
   }, [given]);
   return (
-    <Part title={TEXT.title}>
+    <Section title={TEXT.title}>
       <form
         class="fields"
         aria-label={TEXT.title}
@@ -97,7 +97,7 @@ export function Ask({ given }: { given: Question | undefined }) {
         </button>
       </form>
       <div role="status">{answer && <Answered answer={answer} />}</div>
-    </Part>
+    </Section>
   );
 }
 

@@ -5,7 +5,7 @@ import type { AuditedEvent, PolicyMatrix } from '../../src/node/control/policy-r
 import { read } from '../api.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { Clock, Id, shortAddress } from '../parts/facts.js';
-import { Grid, Part } from '../parts/section.js';
+import { Section, Table } from '../parts/table.js';
 import { lineKey } from '../store.js';
 import { useRead } from '../stream.js';
 import { POLICY_TEXT } from '../text/policy.js';
@@ -47,11 +47,11 @@ function Refusals({ ask }: { ask: (line: MessageLine) => void }) {
   const text = POLICY_TEXT.refusals;
   const lines = [...(value ?? [])].reverse();
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <Stale error={error} />
       {value?.length === 0 && <Empty command={text.noneCommand}>{text.none}</Empty>}
       {lines.length > 0 && (
-        <Grid label={text.label} columns={text.columns}>
+        <Table label={text.label} columns={text.columns}>
           {lines.map((line) => (
             <tr key={lineKey(line)}>
               <td>
@@ -72,9 +72,9 @@ function Refusals({ ask }: { ask: (line: MessageLine) => void }) {
               </td>
             </tr>
           ))}
-        </Grid>
+        </Table>
       )}
-    </Part>
+    </Section>
   );
 }
 
@@ -82,11 +82,11 @@ function Events() {
   const { value, error } = useRead<readonly AuditedEvent[]>(`audit.events?limit=${LATEST}`);
   const text = POLICY_TEXT.events;
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <Stale error={error} />
       {value?.length === 0 && <p class="dim">{text.none}</p>}
       {value && value.length > 0 && (
-        <Grid label={text.label} columns={text.columns}>
+        <Table label={text.label} columns={text.columns}>
           {value.map(({ seq, at, event }) => (
             <tr key={seq}>
               <td class="mono">{seq}</td>
@@ -98,9 +98,9 @@ function Events() {
               <td class={event.code === undefined ? '' : 'bad'}>{event.reason ?? event.code}</td>
             </tr>
           ))}
-        </Grid>
+        </Table>
       )}
-    </Part>
+    </Section>
   );
 }
 
@@ -125,7 +125,7 @@ function Audit() {
     setBusy(false);
   };
   return (
-    <Part title={text.title}>
+    <Section title={text.title}>
       <p class="dim">{text.about}</p>
       <p>
         <button type="button" disabled={isBusy} onClick={() => void verify()}>
@@ -144,6 +144,6 @@ function Audit() {
           </p>
         )}
       </div>
-    </Part>
+    </Section>
   );
 }
