@@ -84,7 +84,7 @@ describe('the view of policy', () => {
         if (told.code === 0) continue;
         const { code, reason } = await node.call<{ code: string; reason: string }>('policy', { from, to, type });
         expect(told.stderr).toContain(code);
-        await page.locator('.part [role=status]', { hasText: `${code}: ${reason}` }).waitFor();
+        await page.locator('.section [role=status]', { hasText: `${code}: ${reason}` }).waitFor();
       }
       await page.getByText('sandbox rule').first().waitFor({ state: 'detached' });
       await ask(page, 'mars', 'sun', 'task-proposal', 'The build is broken.');
@@ -180,7 +180,7 @@ describe('the view of metrics', () => {
       await page.getByText('notification 1').waitFor();
       const { totalMessagesSent } = await node.call<{ totalMessagesSent: number }>('metrics');
       await until(async () => {
-        const text = await page.locator('.pairs').textContent();
+        const text = await page.locator('.facts').textContent();
         return text?.includes(`Messages sent${totalMessagesSent}`);
       }, 'the number of messages is shown');
       await page.route('**/api/metrics.history*', (route) => route.abort());
