@@ -968,6 +968,12 @@ const face = section('dashboard', 'FC.', [
   ['FC.16', 'gateway', 'The main path of the page can be taken with the keyboard only.'],
 ]);
 
+const joining = section('network', '', [
+  ['NT.1', 'nodes', 'A greeting that does not end in time is no refusal: either side tries again soon.'],
+  ['NT.2', 'nodes', 'Late greetings with a node are retried after growing waits; a refusal keeps its pause of 60 s.'],
+  ['NT.3', 'nodes', 'A caller that stalls greetings is bounded in links and in how often it is listened to.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -1000,4 +1006,5 @@ export const requirements: readonly Requirement[] = [
   ...fieldUse,
   ...workers,
   ...face,
+  ...joining,
 ];

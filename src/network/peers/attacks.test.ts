@@ -731,23 +731,23 @@ describe('an invite', () => {
 });
 
 describe('a caller that does not greet as it should', () => {
-  it('but says nothing is refused after a while, having heard nothing', async () => {
+  it('but says nothing is disconnected after a while, having heard nothing [NT.3]', async () => {
     const siege = await Siege.begin();
     const link = siege.stranger().call(siege.victim);
     await siege.pass(GREETING_MS - 100);
     expect([link.closed, link.frames, siege.security()]).toEqual([false, [], []]);
     await siege.pass(200);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /did not introduce itself in time/);
-    expectOnlyRefusal(siege, link, 'MEMBERSHIP_REFUSED');
+    await siege.expectRefused('PEER_UNREACHABLE', /did not introduce itself in time/);
+    expectOnlyRefusal(siege, link, 'PEER_UNREACHABLE');
   });
 
-  it('but uses an invite and says nothing more is refused after a while', async () => {
+  it('but uses an invite and says nothing more is disconnected after a while', async () => {
     const siege = await Siege.begin();
     const { code } = await siege.nodes.settled(siege.victim.network.invite());
     siege.mark();
     const link = await siege.stranger().useInvite(siege.victim, code);
     await siege.pass(GREETING_MS);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /did not introduce itself in time/);
+    await siege.expectRefused('PEER_UNREACHABLE', /did not introduce itself in time/);
     expect(link.frames.map(([kind]) => kind)).toEqual(['welcome', 'refused']);
   });
 
@@ -880,6 +880,22 @@ describe('a caller that does not greet as it should', () => {
     await siege.expectUnharmed();
   });
 
+  it('and stays silent again and again is listened to less and less often [NT.3]', async () => {
+    const siege = await Siege.begin();
+    const stranger = siege.stranger();
+    let taken = 0;
+    for (let second = 0; second < 600; second++) {
+      const links = Array.from({ length: 4 }, () => stranger.call(siege.victim));
+      await siege.pass(1);
+      taken += links.filter(({ closed }) => !closed).length;
+      await siege.pass(999);
+    }
+    // Two links for 5 s, then a wait of about 10 s.
+    expect(taken).toBeLessThan(2 * (600 / 10));
+    expect(siege.security().every(({ code }) => code === 'PEER_UNREACHABLE')).toBe(true);
+    await siege.expectUnharmed();
+  });
+
   it('among very many that say nothing does not keep a genuine member out for long', async () => {
     const siege = await Siege.begin();
     const silent = Array.from({ length: 64 }, () => siege.stranger().call(siege.victim));
@@ -895,7 +911,7 @@ describe('a caller that does not greet as it should', () => {
     siege.mark();
     await siege.pass(GREETING_MS);
     expect(silent.every(({ closed }) => closed)).toBe(true);
-    expect(siege.security().map(({ code }) => code)).toEqual(new Array(64).fill('MEMBERSHIP_REFUSED'));
+    expect(siege.security().map(({ code }) => code)).toEqual(new Array(64).fill('PEER_UNREACHABLE'));
     const member = await siege.nodes.start();
     await siege.nodes.join(member, siege.victim);
     expect(connected(siege.victim)).toBe(2);

@@ -79,6 +79,17 @@ function ahead(link: Link, by: number): Link {
   };
 }
 
+/** An end of a link whose frames get lost. */
+function mute(link: Link): Link {
+  const { kind, remoteKey, initiator, handshake, reliable } = link;
+  return {
+    ...{ kind, remoteKey, initiator, handshake, reliable },
+    send: () => true,
+    listen: (listener) => link.listen(listener),
+    close: () => link.close(),
+  };
+}
+
 function moveVersions(bytes: Uint8Array, by: number): Uint8Array {
   const [kind, body, ...rest] = decodeFrame(bytes);
   const { protocol } = Object(body) as { protocol?: { min: number; max: number } };
@@ -320,7 +331,65 @@ describe('the order of a greeting', () => {
     expect(nodes.events(victim, 'security')).toEqual([]);
   });
 
-  it('takes a refusal as an answer: the reason is kept, no node is reported, and it does not call again at once', async () => {
+  it('that a busy caller began too late is no refusal: the caller is heard when it calls again [NT.1]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const late = member.call(victim);
+    await nodes.runtime.advance(5_100);
+    expect(late.frames).toEqual([['refused', { code: 'PEER_UNREACHABLE', reason: expect.stringMatching(/in time/) }]]);
+    expect(late.closed).toBe(true);
+    await nodes.runtime.advance(1_000);
+    await member.meet(victim);
+    expect(connected(victim)).toBe(1);
+  });
+
+  it('still counts a hello that had arrived when the time was up, but was not read yet [NT.1]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const link = member.call(victim);
+    // Of two timers for the same instant, the one that was set first fires first.
+    nodes.runtime.setTimer(() => link.hello(), 5_000);
+    await nodes.runtime.advance(5_000);
+    expect(link.frames[0]?.[0]).toBe('hello');
+    expect(connected(victim)).toBe(1);
+  });
+
+  it('of a guest that the inviter ended as late does not fail `join`, which tries again [NT.1]', async () => {
+    const nodes = new Nodes();
+    const { runtime } = nodes;
+    let calls = 0;
+    const meetings = new MemoryRendezvous(runtime, (caller, called) => {
+      const [near, far] = linkInProcess(runtime, caller, called);
+      return calls++ === 0 ? [mute(near), far] : [near, far];
+    });
+    const limits = { greetingMs: 2_000 };
+    const host = (await createNode({ runtime, network: { discovery: meetings.join, limits } })) as NetworkedNode;
+    const guest = (await createNode({ runtime, network: { discovery: meetings.join } })) as NetworkedNode;
+    await nodes.join(guest, host);
+    expect(calls).toBeGreaterThan(1);
+    expect(connected(host)).toBe(1);
+  });
+
+  it('that the called node ended as late is tried again soon, waiting longer each time [NT.1 NT.2]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const waits: number[] = [];
+    let link = member.letCall(victim);
+    await nodes.runtime.advance(0);
+    for (let attempt = 0; attempt < 8; attempt++) {
+      link.say(['refused', { code: 'PEER_UNREACHABLE', reason: 'the other side did not introduce itself in time' }]);
+      const ended = nodes.runtime.now();
+      do {
+        await nodes.runtime.advance(50);
+        link = member.letCall(victim);
+        await nodes.runtime.advance(0);
+      } while (link.frames.length === 0);
+      waits.push(nodes.runtime.now() - ended);
+    }
+    expect(waits[0]).toBeLessThan(1_000);
+    expect(Math.max(...waits)).toBeGreaterThan(4_000);
+    expect(Math.max(...waits)).toBeLessThan(15_100);
+    expect(nodes.events(victim, 'security')).toEqual([]);
+  });
+
+  it('takes a refusal as an answer: the reason is kept, no node is reported, and it does not call again for a minute [NT.2]', async () => {
     const { nodes, victim, member } = await startPair();
     const link = member.letCall(victim);
     link.say(['refused', { code: 'MEMBERSHIP_REFUSED', reason: 'not today' }]);

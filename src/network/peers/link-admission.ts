@@ -63,7 +63,6 @@ export class LinkAdmission {
       membership,
       name: this.#init.name,
       limitMs: this.#init.greetingMs ?? GREETING_MS,
-      met: peers.get(node)?.chain !== undefined,
       introduce: () => {
         said = peers.know(node).sessionIds;
         return { ...this.#introduction(), ...said };
@@ -79,12 +78,14 @@ export class LinkAdmission {
 
   #isUseless({ remoteKey: node, initiator }: Link): boolean {
     const { membership, identity, peers } = this.#components;
+    const stranger = peers.get(node)?.chain === undefined;
     const greeted = [...this.#greetings.values()].filter((other) => other === node).length;
     return (
       node === identity.key ||
       (!membership.joined && !this.joining) ||
       greeted >= MAX_GREETINGS_PER_NODE ||
-      peers.isShunned(node) ||
+      peers.shunned.has(node) ||
+      (peers.shunned.waits(node) && (initiator || stranger)) ||
       (initiator && peers.get(node)?.linked === true)
     );
   }
@@ -102,6 +103,7 @@ export class LinkAdmission {
     return {
       admitted: (hello, chain, grant) => {
         over();
+        peers.shunned.noteGreeted(node);
         const peer = peers.know(node);
         // The session ids that the caller sent must still be right; if not, the next link sends the right ones.
         const { session, knows } = peer.sessionIds;
@@ -117,13 +119,13 @@ export class LinkAdmission {
       },
       incompatible: (reason) => {
         over();
-        peers.shun(node);
+        peers.shunned.shun(node);
         if (!peers.forgetStranger(node)) peers.get(node)?.drop('incompatible', reason);
         runtime.logger.warn({ node, reason }, 'peer speaks an incompatible protocol');
       },
       refused: (error) => {
         over();
-        peers.shun(node);
+        peers.shunned.shun(node);
         peers.forgetStranger(node);
         peers.report(node, error.code, error.message);
       },
@@ -132,8 +134,16 @@ export class LinkAdmission {
         const peer = peers.get(node);
         if (peer && !peer.linked) peer.reason = error.message;
         // A node that refused this one would refuse it again.
-        if (error.code !== 'PEER_UNREACHABLE') peers.shun(node, REFUSED_MS);
+        if (error.code !== 'PEER_UNREACHABLE') peers.shunned.shun(node, REFUSED_MS);
         peers.forgetStranger(node);
+      },
+      late: (error) => {
+        over();
+        const peer = peers.get(node);
+        if (peer && !peer.linked) peer.reason = error.message;
+        peers.shunned.noteLate(node);
+        const stranger = peers.forgetStranger(node);
+        if (stranger && link.reliable && !link.initiator) peers.report(node, error.code, error.message);
       },
     };
   }
