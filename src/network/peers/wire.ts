@@ -45,6 +45,8 @@ export const PROTOCOL = { min: 1, max: 3 } as const;
 export const CERTIFIED_MEMBERS = 2;
 /** Since version 3, certificates may have the `owner` grant, and `devices` items are understood. */
 export const OWNER_DEVICES = 3;
+/** Since version 3, a list of cards has one signature. */
+export const SIGNED_LISTS = 3;
 
 const Versions = z.object({ min: z.int(), max: z.int() });
 const text = z.string().max(LIMITS.nameChars);

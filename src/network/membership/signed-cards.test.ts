@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { arbAgentCard, arbJson } from '../../../test/generators.js';
 import type { AgentCard, AgentTier } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { checkSignedCard, permits, signCard } from './announcements.js';
 import type { Grant } from './certificate.js';
 import { Identity } from './identity.js';
+import { checkSignedCard, permits, signCard } from './signed-cards.js';
 
 const RUNS = { numRuns: 150 };
 const FULL: Grant = { tiers: [0, 1, 2, 3], invite: true };
