@@ -1,5 +1,5 @@
 import type { Link, LinkListener } from '../links/link.js';
-import { announce } from '../membership/announcements.js';
+import { type Announcement, announce } from '../membership/announcements.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
 import type { SessionIds } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
@@ -16,6 +16,8 @@ const GREETING_MS = 5_000;
 /** Links whose other end has not proven itself; more are closed at once. */
 const MAX_GREETINGS = 64;
 const MAX_GREETINGS_PER_NODE = 2;
+/** How long one announcement of this node's addresses serves for new greetings. */
+const ANNOUNCEMENT_MS = 60_000;
 /** How long this node does not call a node that refused it. */
 const REFUSED_MS = 60_000;
 
@@ -26,6 +28,7 @@ export class LinkAdmission {
   readonly #greetings = new Map<Link, string>();
   /** Tells this process from others with the same key. */
   readonly #instance: string;
+  #announcement: Announcement | undefined;
   /** An invite that waits for a link to its inviter. */
   joining: Joining | undefined;
 
@@ -91,9 +94,19 @@ export class LinkAdmission {
   }
 
   #introduction() {
-    const { identity, runtime } = this.#components;
-    const { addresses, ...announced } = announce(identity, this.#init.addresses(), runtime.now());
+    const { addresses, ...announced } = this.#announce();
     return { software: this.#init.software, instance: this.#instance, addresses, announced };
+  }
+
+  #announce(): Announcement {
+    const { identity, runtime } = this.#components;
+    const addresses = this.#init.addresses();
+    const now = runtime.now();
+    const latest = this.#announcement;
+    const age = now - (latest?.at ?? 0);
+    if (latest && 0 <= age && age < ANNOUNCEMENT_MS && latest.addresses.join() === addresses.join()) return latest;
+    this.#announcement = announce(identity, addresses, now);
+    return this.#announcement;
   }
 
   #outcome(link: Link, said: () => SessionIds | undefined): GreetingOutcome {

@@ -110,11 +110,12 @@ export type Frame = readonly [kind: string, ...rest: unknown[]];
 const RefusalsSchema = z.array(z.tuple([counter, text, z.string()])).max(10_000);
 
 /** Other members. Entries without a certificate, as version 1 sends them, are ignored. */
-export const KnownSchema = z
-  .array(
-    z.union([z.tuple([NodeKeySchema, addresses]), z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text])]),
-  )
-  .max(256);
+export const MembersSchema = z.array(z.unknown()).max(256);
+export const KnownSchema = z.union([
+  z.tuple([NodeKeySchema, addresses]),
+  z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text]),
+]);
+export const AnnouncedSchema = z.tuple([NodeKeySchema, addresses, z.number(), text]);
 export type Known = z.infer<typeof KnownSchema>;
 export const CardsSchema = z.array(z.unknown()).max(1_000);
 export const IdsSchema = z.array(id).max(1_000);
