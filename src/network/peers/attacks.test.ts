@@ -1124,6 +1124,33 @@ describe('a card from another node', () => {
     await siege.expectServing();
   });
 
+  it('is refused in a list whose signature does not hold, with an event for each [NT.5]', async () => {
+    const siege = await Siege.begin();
+    const rogue = await siege.rogue();
+    const link = await rogue.meet(siege.victim);
+    siege.mark();
+    const [cards] = rogue.cardList({ id: 'mole' }, { id: 'vole' });
+    const [, signature] = rogue.cardList({ id: 'mole' });
+    link.give(['c', 'last', cards, signature]);
+    await siege.pass();
+    expect(siege.security().map(({ code }) => code)).toEqual(['CARD_REFUSED', 'CARD_REFUSED']);
+    await siege.expectUnharmed();
+  });
+
+  it('that was taken before is refused once the node’s grant does not allow it [NT.4]', async () => {
+    const siege = await Siege.begin();
+    const rogue = await siege.rogue();
+    const card = rogue.card({ id: 'chief', tier: 0 });
+    const link = await rogue.meet(siege.victim);
+    link.give(['c', 'last', [card]]);
+    await siege.pass();
+    expect(siege.victim.registry.entry(`chief@${rogue.key}`)).toBeDefined();
+    siege.victim.network.peers.get(rogue.key)!.grant = { tiers: [3], invite: false };
+    siege.mark();
+    link.give(['c', 'change', [card]]);
+    await siege.expectRefused('CARD_REFUSED', /may not have an agent/);
+  });
+
   it('takes no agent’s place that has the same id here or elsewhere', async () => {
     const siege = await Siege.begin();
     const rogue = await siege.rogue();
@@ -2378,6 +2405,20 @@ describe('a member', () => {
     await siege.pass(1_000);
     expect(victim.network.list().filter(({ state }) => state === 'connecting')).toEqual([]);
     await siege.nodes.join(await siege.nodes.start(), victim);
+  });
+
+  it.each<[string, [addresses: unknown, at: unknown, signature: unknown]]>([
+    ['no addresses', ['ws://a', 0, '']],
+    ['an address with a path', [['ws://a/b'], 0, '']],
+    ['no time', [[], 'now', '']],
+    ['no signature', [[], 0, 7]],
+  ])('that tells of a known member with %s is disconnected', async (_, [addresses, at, signature]) => {
+    const siege = await Siege.begin();
+    const link = await (await siege.rogue()).meet(siege.victim);
+    siege.mark();
+    link.give(['k', [[siege.bystander.key, addresses, siege.bystanderChain, at, signature]]]);
+    await siege.expectRefused('INVALID_FRAME');
+    expect(link.closed).toBe(true);
   });
 
   it('does not change where the victim looks for another member, nor with what credentials [T-F8]', async () => {

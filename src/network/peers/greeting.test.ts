@@ -266,6 +266,44 @@ describe('the order of a greeting', () => {
     expect(connected(victim), 'the time for greeting does not run on').toBe(1);
   });
 
+  it('brings the cards in one list with one signature to a node that knows such lists [NT.5]', async () => {
+    const { nodes, victim, member } = await startPair();
+    victim.agent({ id: 'sun' });
+    victim.agent({ id: 'mars' });
+    const link = await member.meet(victim, { protocol: { min: 1, max: 3 } });
+    expect(link.items[0]).toEqual([
+      'c',
+      'last',
+      [expect.objectContaining({ id: 'sun', node: victim.key }), expect.objectContaining({ id: 'mars' })],
+      expect.any(String),
+    ]);
+    link.give(['c', 'last', ...member.cardList({ id: 'mole' }, { id: 'vole' })]);
+    await nodes.runtime.advance(0);
+    expect(victim.registry.getRemoteCards().map(({ id }) => id)).toEqual(['mole', 'vole']);
+    expect(nodes.events(victim, 'security')).toEqual([]);
+  });
+
+  it('tells of the other members once in a conversation, over however many links [NT.6]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const other = await nodes.start();
+    await nodes.join(other, victim);
+    const toldOf = ({ items }: RogueLink) =>
+      items.filter(([kind]) => kind === 'k').flatMap(([, entries]) => (entries as [string][]).map(([node]) => node));
+    const link = await member.meet(victim, { protocol: { min: 1, max: 3 } });
+    await nodes.runtime.advance(100);
+    expect(toldOf(link)).toEqual([other.key]);
+    link.close();
+    await nodes.runtime.advance(100);
+    const again = await member.meet(victim, { protocol: { min: 1, max: 3 } });
+    await nodes.runtime.advance(100);
+    expect(toldOf(again)).toEqual([]);
+    again.close();
+    await nodes.runtime.advance(100);
+    const anew = await member.meet(victim, { protocol: { min: 1, max: 3 }, session: 'another process' });
+    await nodes.runtime.advance(100);
+    expect(toldOf(anew)).toEqual([other.key]);
+  });
+
   it('goes on over the same link after an invite was used', async () => {
     const nodes = new Nodes();
     const victim = await nodes.start();

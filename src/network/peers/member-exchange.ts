@@ -147,11 +147,12 @@ export class MemberExchange implements PeerProtocol {
 
   #knownChain(entry: unknown): Chain | undefined {
     if (!Array.isArray(entry) || entry.length !== 5) return undefined;
-    const chain = this.#components.peers.get(entry[0])?.chain;
+    const [node, , said] = entry as readonly unknown[];
+    const chain = typeof node === 'string' ? this.#components.peers.get(node)?.chain : undefined;
     if (!chain) return undefined;
     const text = this.#chains.get(chain) ?? JSON.stringify(chain);
     this.#chains.set(chain, text);
-    return isJson(entry[2], text) ? chain : undefined;
+    return isJson(said, text) ? chain : undefined;
   }
 
   #takeRemoval(node: string, removal: Removal): void {
