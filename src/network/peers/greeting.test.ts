@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { connected, type NetworkedNode, Nodes } from '../../../test/nodes-fixture.js';
 import { joinBody, Rogue, type RogueLink } from '../../../test/rogue-peer.js';
 import type { A2ALogEvent } from '../../mesh/schemas.js';
@@ -383,9 +383,13 @@ describe('the order of a greeting', () => {
   it('still counts a hello that had arrived when the time was up, but was not read yet [NT.1]', async () => {
     const { nodes, victim, member } = await startPair();
     const link = member.call(victim);
-    // Of two timers for the same instant, the one that was set first fires first.
-    nodes.runtime.setTimer(() => link.hello(), 5_000);
+    const deferred: (() => void)[] = [];
+    const defer = vi.spyOn(nodes.runtime, 'defer').mockImplementation((task) => void deferred.push(task));
     await nodes.runtime.advance(5_000);
+    defer.mockRestore();
+    link.hello();
+    await nodes.runtime.advance(0);
+    for (const task of deferred) task();
     expect(link.frames[0]?.[0]).toBe('hello');
     expect(connected(victim)).toBe(1);
   });
