@@ -1,3 +1,5 @@
+import { parsePlain } from './plain-json.js';
+
 /** The page's key: a request without it is refused, and pages of other origins cannot read it. */
 const KEY = 'ecliptic-page-key';
 
@@ -30,7 +32,7 @@ export function post<T>(name: string, params: unknown): Promise<T> {
 
 async function json<T>(path: string, init: RequestInit): Promise<T> {
   const response = await call(path, { ...init, headers: { 'Content-Type': 'application/json' } });
-  return (await response.json()) as T;
+  return parsePlain(await response.text()) as T;
 }
 
 async function call(path: string, init: RequestInit): Promise<Response> {
@@ -96,5 +98,5 @@ function parse(block: string): StreamEvent | undefined {
   }
   const data = fields.get('data');
   if (data === undefined) return undefined;
-  return { id: fields.get('id'), name: fields.get('event') ?? 'message', data: JSON.parse(data) };
+  return { id: fields.get('id'), name: fields.get('event') ?? 'message', data: parsePlain(data) };
 }

@@ -88,6 +88,18 @@ describe('the tools ecliptic.status, ecliptic.story and ecliptic.waiting', () =>
         await expect(refusal).rejects.toThrow('STORY_NOT_FOUND');
         await expect(refusal).rejects.not.toThrow(/secret plan|sun|[0-9A-Z]{27}/);
       }
+      // Ids of others, and beginnings of them, are answered like ids that do not exist.
+      const answerTo = (id: string) =>
+        call(lab, 'ecliptic__story', { id }).then(
+          () => 'told',
+          (error: Error) => error.message.replaceAll(id, 'ID'),
+        );
+      const unknown = await answerTo('01AAAAAAAAAAAAAAAAAAAAAAAA');
+      for (const id of [secret, secret.slice(0, 25), secret.slice(0, 4), `message:${secret}`, 'approval:0']) {
+        expect(await answerTo(id)).toBe(unknown);
+      }
+      const own = await call<Story>(lab, 'ecliptic__story', { id: idOf('rat') });
+      expect(JSON.stringify(own)).not.toMatch(/of the journal|of the audit log/);
 
       const plain = await clientOf(cluster, node, await tokenOf(node, 'bob'));
       expect(await call(plain, 'ecliptic__waiting')).toMatchObject({ items: [{ from: 'bob', title: 'Hello.' }] });

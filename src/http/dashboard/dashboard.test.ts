@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,10 @@ const OPERATIONS: readonly PageOperation[] = [
     ...{ name: 'messages', kind: 'read', summary: 'Messages', shared: false },
     params: { properties: { limit: { type: 'integer' }, text: { type: 'string' } }, required: ['limit'] },
   },
-  { name: 'waiting.answer', kind: 'action', summary: 'Answers', shared: false, params: { required: ['id'] } },
+  {
+    ...{ name: 'waiting.answer', kind: 'action', summary: 'Answers', shared: false },
+    params: { properties: { id: { type: 'string' }, action: { type: 'string' } }, required: ['id'] },
+  },
 ];
 
 /** Stands in for the operations of the node. */
@@ -211,6 +214,19 @@ describe('a page session', () => {
     expect(source.answers).toEqual([]);
   });
 
+  it('is found beside cookies of the same name that other servers of this host have set [FC.2]', async () => {
+    const page = await session();
+    expect((await call('/api/waiting', { ...page, cookie: `ecliptic-abcdef=evil; ${page.cookie}` })).status).toBe(200);
+  });
+
+  it('can be opened on a full disk [FC.1]', async () => {
+    rmSync(join(folder, 'page-sessions.json'), { force: true });
+    // A folder in its place makes every write fail, for root too.
+    mkdirSync(join(folder, 'page-sessions.json', 'x'), { recursive: true });
+    expect((await call('/api/waiting', await session())).status).toBe(200);
+    rmSync(join(folder, 'page-sessions.json'), { recursive: true });
+  });
+
   it('ends with its open streams when it is revoked [FC.1]', async () => {
     const page = await session();
     const stream = await send('/api/events', page);
@@ -254,7 +270,11 @@ describe('the data API', () => {
     expect(await status('/api/waiting.answer', { id: 'gone' })).toBe(404);
     expect(await status('/api/waiting.answer', [])).toBe(400);
     expect(await status('/api/waiting.answer', { id: 'x'.repeat(1_100_000) })).toBe(413);
+    expect(await status('/api/waiting.answer', { id: ITEM.id, acton: 'deny' })).toBe(400);
     expect(await status('/api/messages?page=2')).toBe(400);
+    expect(await status('/api/messages?limit=1&limit=2')).toBe(400);
+    expect(await status('/api/events?refused=banana')).toBe(400);
+    expect(await status('/api/events?page=1')).toBe(400);
     expect(await status('/api/nothing')).toBe(401);
     expect((await call('/api/messages?limit=7&text=1', page)).json).toEqual([{ limit: 7, text: '1' }]);
     for (const key of ['nothing', 'waiting.answer', `messages?text=${'x'.repeat(1_100)}`, 'messages?page=1']) {
@@ -347,13 +367,22 @@ describe('the event stream', () => {
     stream.leave();
   });
 
-  it('has a limited number of readers [FC.4]', async () => {
+  it('has a share of readers for each caller, and one for the owner [FC.4]', async () => {
     const page = await session();
+    const visitor = (name: string) => ({ authorization: `Bearer ${gateway.tokens.create(name).token}` });
+    const alice = visitor('alice');
+    const others = await Promise.all(Array.from({ length: 4 }, () => reader(alice)));
+    expect((await call('/api/events', alice)).json.error?.code).toBe('QUEUE_FULL');
+    for (let caller = 0; caller < 7; caller++) {
+      const headers = visitor(`visitor-${caller}`);
+      others.push(...(await Promise.all(Array.from({ length: 4 }, () => reader(headers)))));
+    }
+    expect((await call('/api/events', visitor('last'))).json.error?.code).toBe('QUEUE_FULL');
     const readers = await Promise.all(Array.from({ length: 32 }, () => reader(page)));
     expect((await call('/api/events', page)).json.error?.code).toBe('QUEUE_FULL');
     readers[0]!.leave();
     await expect.poll(async () => (await send('/api/events', page)).destroy().statusCode).toBe(200);
-    for (const one of readers) one.leave();
+    for (const one of [...readers, ...others]) one.leave();
   });
 });
 

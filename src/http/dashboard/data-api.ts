@@ -2,12 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
 import { type AuthenticatedCaller, OPERATOR } from '../auth/caller-auth.js';
+import type { Scope } from '../auth/tokens.js';
 import { type Exchange, type Route, readBody, requireJsonBody, sendJson } from '../server/http-server.js';
 import { EventFeed, type FeedRead } from './event-feed.js';
 import type { DashboardSource, PageOperation, Viewer } from './facts.js';
 import { openApi } from './open-api.js';
-import { cookieOf, KEY_HEADER, type PageSessions, requireOwnOrigin, SESSION_MS } from './page-sessions.js';
+import { cookiesOf, KEY_HEADER, type PageSessions, requireOwnOrigin, SESSION_MS } from './page-sessions.js';
 
 export interface DataApiComponents {
   runtime: Runtime;
@@ -24,7 +26,11 @@ export interface DataApiInit {
 
 const MAX_BODY = 1_048_576;
 const MAX_READS = 16;
+const MAX_COOKIES = 8;
 const MAX_KEY_CHARS = 1_024;
+
+/** Parameters of the stream of events. */
+const FOLLOW_NAMES: ReadonlySet<string> = new Set(['read', 'agent', 'refused']);
 
 const LinkSchema = z.strictObject({ token: z.string().min(1).max(256) });
 const ParamsSchema = z.record(z.string(), z.unknown());
@@ -48,12 +54,14 @@ export class DataApi {
 
   get routes(): readonly Route[] {
     const admit = (request: IncomingMessage) => this.#admit(request);
-    const at = (path: string, serve: Route['serve']): Route => ({ path: `/api/${path}`, exact: true, admit, serve });
+    const at = (path: string, serve: Route['serve'], scope?: Scope): Route => {
+      return { path: `/api/${path}`, exact: true, admit, serve, scope };
+    };
     return [
       { path: '/api/session', exact: true, public: true, serve: (exchange) => this.#openSession(exchange) },
       at('openapi.json', ({ response }) => sendJson(response, 200, openApi(this.#init.operations))),
-      at('events', (exchange) => this.#follow(exchange)),
-      ...this.#init.operations.map((one) => at(one.name, (exchange) => this.#run(one, exchange))),
+      at('events', (exchange) => this.#follow(exchange), 'tasks'),
+      ...this.#init.operations.map((one) => at(one.name, (exchange) => this.#run(one, exchange), scopeOf(one))),
     ];
   }
 
@@ -64,11 +72,11 @@ export class DataApi {
 
   /** The owner by a page session; undefined for a request without one. */
   #admit({ headers, method }: IncomingMessage): AuthenticatedCaller | undefined {
-    const cookie = cookieOf(headers, this.#init.cookie);
-    if (headers.authorization !== undefined || cookie === undefined) return undefined;
+    const cookies = cookiesOf(headers, this.#init.cookie).slice(0, MAX_COOKIES);
+    if (headers.authorization !== undefined || cookies.length === 0) return undefined;
     requireOwnOrigin(headers);
-    const key = headers[KEY_HEADER];
-    const id = typeof key === 'string' ? this.#components.sessions.find(cookie, key) : undefined;
+    const key = String(headers[KEY_HEADER] ?? '');
+    const [id] = cookies.flatMap((cookie) => this.#components.sessions.find(cookie, key) ?? []);
     if (id === undefined) {
       const message = `the page’s session has ended, or ${method} came without its key; get another link: ecliptic open`;
       throw new EclipticError('TOKEN_REQUIRED', message);
@@ -94,6 +102,7 @@ export class DataApi {
     requireShared(operation, viewer);
     requireMethod(request, operation.kind === 'read' ? 'GET' : 'POST');
     const params = operation.kind === 'read' ? paramsOf(operation, query) : await readJson(request, ParamsSchema);
+    requireKnown(operation, Object.keys(params));
     const source = await this.#components.source;
     const gone = new AbortController();
     response.on('close', () => gone.abort());
@@ -107,6 +116,13 @@ export class DataApi {
     const { request, response, query } = exchange;
     requireMethod(request, 'GET');
     const viewer = viewerOf(exchange);
+    for (const name of query.keys()) {
+      if (!FOLLOW_NAMES.has(name)) throw new EclipticError('INVALID_PARAMS', `there is no parameter "${cut(name)}"`);
+    }
+    const refused = query.get('refused') ?? 'false';
+    if (refused !== 'true' && refused !== 'false') {
+      throw new EclipticError('INVALID_PARAMS', '"refused" must be true or false');
+    }
     const keys = [...new Set(query.getAll('read'))];
     if (keys.length > MAX_READS) {
       throw new EclipticError('INVALID_PARAMS', `one stream follows at most ${MAX_READS} reads`);
@@ -120,7 +136,8 @@ export class DataApi {
       lastEventId: typeof last === 'string' ? last : undefined,
       reads,
       // Messages are the owner's to see.
-      messages: viewer ? undefined : { agent: query.get('agent'), refused: query.get('refused') === 'true' },
+      messages: viewer ? undefined : { agent: query.get('agent'), refused: refused === 'true' },
+      viewer: viewer?.address,
     });
   }
 
@@ -133,7 +150,11 @@ export class DataApi {
       throw new EclipticError('INVALID_PARAMS', `"${key.slice(0, 100)}" cannot be followed: there is no such read`);
     }
     requireShared(operation, viewer);
+    if (viewer && scopeOf(operation) !== 'tasks') {
+      throw new EclipticError('SCOPE_REQUIRED', `only the owner of the node may follow "${name}"`, { scope: 'owner' });
+    }
     const params = paramsOf(operation, new URLSearchParams(mark < 0 ? '' : key.slice(mark + 1)));
+    requireKnown(operation, Object.keys(params));
     return { key, name, params, viewer };
   }
 }
@@ -157,15 +178,30 @@ function requireMethod({ method }: IncomingMessage, wanted: 'GET' | 'POST'): voi
 function paramsOf({ params }: PageOperation, query: URLSearchParams): Record<string, unknown> {
   const given: Record<string, unknown> = {};
   for (const [name, text] of query) {
-    const type = params.properties?.[name]?.type;
-    if (!params.properties || !Object.hasOwn(params.properties, name)) {
-      throw new EclipticError('INVALID_PARAMS', `there is no parameter "${name.slice(0, 100)}"`);
+    if (Object.hasOwn(given, name)) {
+      throw new EclipticError('INVALID_PARAMS', `the parameter "${cut(name)}" is given twice`);
     }
+    const type = params.properties?.[name]?.type;
     if (type === 'number' || type === 'integer') given[name] = text.trim() === '' ? text : Number(text);
     else if (type === 'boolean' && (text === 'true' || text === 'false')) given[name] = text === 'true';
     else given[name] = text;
   }
   return given;
+}
+
+function requireKnown({ params }: PageOperation, names: readonly string[]): void {
+  const unknown = names.find((name) => !Object.hasOwn(params.properties ?? {}, name));
+  if (unknown === undefined) return;
+  throw new EclipticError('INVALID_PARAMS', `there is no parameter "${cut(unknown)}"`);
+}
+
+/** Tools are for tokens that may use MCP, the other shared reads for those that may use A2A. */
+function scopeOf({ name }: PageOperation): Scope {
+  return name === 'tools' ? 'tools' : 'tasks';
+}
+
+function cut(name: string): string {
+  return cutText(name, 100);
 }
 
 async function readJson<T>(request: IncomingMessage, schema: z.ZodType<T>): Promise<T> {

@@ -23,6 +23,8 @@ export interface FeedInit {
   readonly reads?: readonly FeedRead[];
   /** Which messages the reader gets; undefined for none. */
   readonly messages: MessageFilter | undefined;
+  /** The caller; undefined for the owner. */
+  readonly viewer?: string | undefined;
 }
 
 interface MessageFilter {
@@ -34,6 +36,7 @@ interface Reader {
   readonly response: ServerResponse;
   readonly reads: readonly Followed[];
   readonly filter: MessageFilter | undefined;
+  readonly viewer: string | undefined;
   /** Messages that it was too slow for, in this interval. */
   missed: number;
 }
@@ -41,7 +44,7 @@ interface Reader {
 /** A read that readers share. */
 interface Followed {
   readonly read: FeedRead;
-  /** The event with its last result; undefined before the first, and after a failure. */
+  /** The event with its last result or failure; undefined before the first. */
   text: string | undefined;
   running: Promise<void> | undefined;
   readers: number;
@@ -53,7 +56,9 @@ interface Kept {
   readonly text: string;
 }
 
-const MAX_READERS = 32;
+/** Half of them for the owner. */
+const MAX_READERS = 64;
+const MAX_OF_VIEWER = 4;
 const RING = 1_000;
 const TICK_MS = 1_000;
 /** Messages in one interval that are passed on. */
@@ -93,12 +98,11 @@ export class EventFeed {
     this.#source = source;
   }
 
-  async open(response: ServerResponse, { lastEventId, reads = [], messages }: FeedInit): Promise<void> {
-    if (this.#readers.size >= MAX_READERS) {
-      throw new EclipticError('QUEUE_FULL', `${MAX_READERS} pages are open already; close one`);
-    }
+  async open(response: ServerResponse, { lastEventId, reads = [], messages, viewer }: FeedInit): Promise<void> {
+    this.#requireRoom(viewer);
     this.#begin();
-    const reader: Reader = { response, reads: reads.map((read) => this.#join(read)), filter: messages, missed: 0 };
+    const followed = reads.map((read) => this.#join(read));
+    const reader: Reader = { response, reads: followed, filter: messages, viewer, missed: 0 };
     // Before anything is awaited, so that the limit holds.
     this.#readers.add(reader);
     response.on('close', () => this.#leave(reader));
@@ -125,6 +129,17 @@ export class EventFeed {
     for (const { response } of this.#readers) response.end();
     this.#readers.clear();
     this.#followed.clear();
+  }
+
+  /** Other callers share half of the streams, so they cannot keep the owner out. */
+  #requireRoom(viewer: string | undefined): void {
+    const readers = [...this.#readers];
+    const others = readers.filter((reader) => reader.viewer !== undefined);
+    const own =
+      viewer === undefined ? readers.length - others.length : others.filter((one) => one.viewer === viewer).length;
+    const most = viewer === undefined ? MAX_READERS / 2 : MAX_OF_VIEWER;
+    if (own < most && (viewer === undefined || others.length < MAX_READERS / 2)) return;
+    throw new EclipticError('QUEUE_FULL', `${own < most ? others.length : own} streams are open already; close one`);
   }
 
   #join(read: FeedRead): Followed {
@@ -232,10 +247,11 @@ export class EventFeed {
       followed.text = text;
       this.#send(followed, text);
     } catch (thrown) {
-      // The next success is sent, whether or not it differs from the last.
-      followed.text = undefined;
       const { code, message } = toEclipticError(thrown, 'HANDLER_FAILED');
-      this.#send(followed, encode('read', { key, error: { code, message } }));
+      const text = encode('read', { key, error: { code, message } });
+      if (text === followed.text) return;
+      followed.text = text;
+      this.#send(followed, text);
     }
   }
 

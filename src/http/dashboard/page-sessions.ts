@@ -104,8 +104,13 @@ export class PageSessions {
   }
 
   #keep(sessions: readonly Session[]): void {
-    this.#file?.save({ version: 1, sessions: [...sessions] });
     this.#sessions = sessions;
+    try {
+      this.#file?.save({ version: 1, sessions: [...sessions] });
+    } catch (err) {
+      // On a full disk the owner needs the page most; the session lasts until the node stops.
+      this.#runtime.logger.warn({ err }, 'page sessions not stored');
+    }
   }
 
   #secret(): string {
@@ -113,13 +118,12 @@ export class PageSessions {
   }
 }
 
-/** The value of a cookie. */
-export function cookieOf({ cookie }: IncomingHttpHeaders, name: string): string | undefined {
-  for (const part of cookie?.split(';') ?? []) {
+/** The values of a cookie. Other servers of this host can set cookies of the same name for other paths. */
+export function cookiesOf({ cookie }: IncomingHttpHeaders, name: string): readonly string[] {
+  return (cookie?.split(';') ?? []).flatMap((part) => {
     const at = part.indexOf('=');
-    if (at > 0 && part.slice(0, at).trim() === name) return part.slice(at + 1).trim();
-  }
-  return undefined;
+    return at > 0 && part.slice(0, at).trim() === name ? [part.slice(at + 1).trim()] : [];
+  });
 }
 
 /**

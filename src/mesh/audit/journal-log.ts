@@ -71,6 +71,8 @@ export interface JournalSearch {
 }
 
 const PAGE = 1_000;
+/** Rows of one read of a search without an index. */
+const SEARCHED_ROWS = 1_000;
 /** Rows that a search for a text after a time looks at. */
 const MAX_SCANNED = 20_000;
 const SEARCHED = ['envelope', 'code', 'envelopeId', 'thread', 'sender', 'recipient', 'type'] as const;
@@ -128,9 +130,35 @@ export class JournalLog implements Journal {
     return this.#asked.text;
   }
 
-  async search({ thread, agent, text, since = 0, before, refused, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
+  /** The latest rows that match, oldest first. */
+  async search(wanted: JournalSearch, signal?: AbortSignal): Promise<JournalRow[]> {
     await this.#writer.flush();
-    const seq = (await this.#firstSince(since)) - 1;
+    const { thread, agent, text, refused, since = 0, limit = 100 } = wanted;
+    const first = (await this.#firstSince(since)) - 1;
+    const isIndexed = thread !== undefined || (agent === undefined && !text && !refused);
+    if (isIndexed) return this.#searchBetween(wanted, first, wanted.before);
+    const found: JournalRow[] = [];
+    let below = wanted.before ?? (await this.#lastSeq()) + 1;
+    // In parts, so that other reads and writes of the store get their turn, and a caller that left costs no more.
+    while (found.length < limit && below - 1 > first) {
+      if (signal?.aborted) throw new EclipticError('CANCELLED', 'the search was cancelled');
+      const above = Math.max(first, below - 1 - SEARCHED_ROWS);
+      found.unshift(...(await this.#searchBetween({ ...wanted, limit: limit - found.length }, above, below)));
+      below = above + 1;
+    }
+    return found;
+  }
+
+  async #lastSeq(): Promise<number> {
+    const [row] = await this.#read({ orderBy: 'seq', descending: true, limit: 1 });
+    return row?.seq ?? 0;
+  }
+
+  async #searchBetween(
+    { thread, agent, text, since = 0, refused, limit = 100 }: JournalSearch,
+    seq: number,
+    before: number | undefined,
+  ): Promise<JournalRow[]> {
     const bounds = {
       above: { at: since - 1, seq, ...(refused && { code: '' }) },
       ...(before !== undefined && { below: { seq: before } }),

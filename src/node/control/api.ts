@@ -90,6 +90,10 @@ const required = z.string('must be a non-empty string').min(1, 'must be a non-em
 const string = z.string('must be a string').optional();
 const number = z.number('must be a number').optional();
 const count = z.int('must be a whole number').nonnegative('must be a whole number').optional();
+const upTo = (most: number) => {
+  const said = `must be a whole number up to ${most}`;
+  return z.int(said).min(1, said).max(most, said).optional();
+};
 const boolean = z.boolean('must be a boolean').optional();
 const given = z.unknown().refine((value) => value !== undefined, 'must be given');
 const object = z.custom<Record<string, unknown>>(isObject, 'must be a JSON object');
@@ -165,7 +169,9 @@ export const API = {
     JournalRow[]
   >(),
   /** The latest routed messages with their verdicts, oldest first; earlier ones are asked for with `before`. */
-  messages: takes({ thread: string, agent: string, text: string, before: number, limit: count }).gives<MessageLine[]>(),
+  messages: takes({ thread: string, agent: string, text: string, before: number, limit: upTo(500) }).gives<
+    MessageLine[]
+  >(),
   /** The conversations of the latest messages, newest first; earlier ones are asked for with `before`. */
   threads: takes({ agent: string, text: string, before: number }).gives<ThreadPage>(),
   export: nothing.gives<void, JournalRow & { readonly text?: string }>(),

@@ -16,6 +16,9 @@ type Used = Pick<Handlers, 'agents' | 'status' | 'story' | 'waiting'>;
 const BUILT_IN = 'ecliptic';
 /** Events in the answer to a model. */
 const MAX_EVENTS = 100;
+/** The shortest whole id. */
+const WHOLE_CHARS = 26;
+const UNKNOWN: ReadonlySet<string> = new Set(['AMBIGUOUS_ID', 'STORY_NOT_FOUND']);
 
 /** Offers the owner's facts as MCP tools: all of them to the owner, to others the part that concerns them. */
 export function offerBuiltInTools({ node }: Pick<ControlContext, 'node'>, on: Used): void {
@@ -55,14 +58,16 @@ export function offerBuiltInTools({ node }: Pick<ControlContext, 'node'>, on: Us
   ];
   mcp.offerBuiltIn(BUILT_IN, offers, isKnown);
 
-  /** A shortened id would tell which other ids there are. */
+  /** A shortened id would tell which other ids there are, so it is not looked up; all others get the same answer. */
   async function storyFor(id: string, caller: Party): Promise<Story> {
+    if (id.slice(id.indexOf(':') + 1).length < WHOLE_CHARS) throw notSeen(id);
     try {
       const story = await on.story({ id, local: true }, ALONE);
       if (!id.endsWith(story.id)) throw notSeen(id);
       return limitedStory(story, ownOf(caller, registry));
     } catch (error) {
-      throw error instanceof EclipticError && error.code === 'AMBIGUOUS_ID' ? notSeen(id) : error;
+      const isUnknown = error instanceof EclipticError && UNKNOWN.has(error.code);
+      throw isUnknown ? notSeen(id) : error;
     }
   }
 }

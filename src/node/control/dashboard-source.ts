@@ -2,7 +2,6 @@ import type { DashboardSource } from '../../http/dashboard/facts.js';
 import { joinAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
-import { agentRows } from './agent-rows.js';
 import { checkParams, type Method, type TailEvent } from './api.js';
 import type { ControlContext, Handlers } from './context.js';
 import { toolRows } from './mcp-methods.js';
@@ -22,14 +21,10 @@ export function dashboardSource(context: ControlContext, on: Handlers): Dashboar
     node: () => ({ node: registry.nodeKey ?? '', name: network?.name ?? '', version: VERSION }),
     async run(name, params, signal, viewer) {
       if (viewer) {
-        if (name === 'tools') return toolRows(mcp, viewer);
+        if (name === 'tools' && params.as === undefined) return toolRows(mcp, viewer);
         if (name === 'agents') {
-          return agentRows(
-            registry
-              .listAll()
-              .filter(({ id, node: at }) => mcp.mayUse(viewer, at === undefined ? id : joinAddress(id, at))),
-            context,
-          );
+          const rows = await on.agents(checkParams('agents', params), calling(signal));
+          return rows.filter(({ id, node: at }) => mcp.mayUse(viewer, at === null ? id : joinAddress(id, at)));
         }
         throw new EclipticError('SCOPE_REQUIRED', 'only the owner of the node may do this', { scope: 'owner' });
       }

@@ -1,4 +1,4 @@
-import type { NodeStatus, Story, StoryKind, WaitingItem } from '../../http/dashboard/facts.js';
+import type { NodeStatus, Story, StoryEvent, StoryKind, WaitingItem } from '../../http/dashboard/facts.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -29,8 +29,9 @@ export function limitedStory(story: Story, isOwn: (address: string | null) => bo
   if (!parties.some(isOwn)) throw notSeen(story.id);
   // A broadcast is a message to many.
   const isBetweenTwo = BETWEEN_TWO.has(kind) && (kind !== 'message' || parties.length <= 2);
-  if (parties.every(isOwn) || isBetweenTwo) return { ...story, again: null };
-  const seen = events.filter(({ from, to }) => isOwn(from) || isOwn(to));
+  const told = events.map(withoutRow);
+  if (parties.every(isOwn) || isBetweenTwo) return { ...story, events: told, again: null };
+  const seen = told.filter(({ from, to }) => isOwn(from) || isOwn(to));
   const known = new Set(seen.flatMap(({ from, to }) => [from, to]));
   return {
     ...story,
@@ -43,6 +44,11 @@ export function limitedStory(story: Story, isOwn: (address: string | null) => bo
     related: [],
     waits: story.waits && isOwn(story.waits.for) ? story.waits : null,
   };
+}
+
+/** Numbers of rows would tell how much others do. */
+function withoutRow(event: StoryEvent): StoryEvent {
+  return event.proof?.kind === 'row' ? { ...event, proof: null } : event;
 }
 
 export function notSeen(id: string): EclipticError {

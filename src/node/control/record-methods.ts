@@ -14,7 +14,6 @@ import { fitting } from './protocol.js';
 import type { MailRow, ThreadRow } from './rows.js';
 
 const PAGE = 100;
-const MAX_MESSAGES = 500;
 /** The latest messages, whose conversations are listed. */
 const THREAD_ROWS = 1_000;
 const MAX_THREADS = 100;
@@ -58,20 +57,20 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
       const id = completeId(given, await mail().receiptIdsBeginning(given, CANDIDATES));
       return { id, ...(await mail().receipt(id)) };
     },
-    async log({ limit = PAGE, ...wanted }) {
+    async log({ limit = PAGE, ...wanted }, { signal }) {
       const { journal } = records();
-      const search = (thread?: string) => journal.search({ ...wanted, thread, limit: Math.min(limit, PAGE) });
+      const search = (thread?: string) => journal.search({ ...wanted, thread, limit: Math.min(limit, PAGE) }, signal);
       let rows = await search(wanted.thread);
       if (rows.length === 0 && wanted.thread !== undefined) rows = await search(await threadInFull(wanted.thread));
       return fitting(rows.reverse(), ({ envelope }) => envelope.length).reverse();
     },
-    async messages({ limit = PAGE, before, ...wanted }) {
+    async messages({ limit = PAGE, before, ...wanted }, { signal }) {
       const { journal } = records();
-      const rows = await journal.search({ ...wanted, before, limit: Math.min(limit, MAX_MESSAGES) });
+      const rows = await journal.search({ ...wanted, before, limit }, signal);
       return rows.map(journalled);
     },
-    async threads({ before, ...wanted }) {
-      const rows = await records().journal.search({ ...wanted, before, limit: THREAD_ROWS });
+    async threads({ before, ...wanted }, { signal }) {
+      const rows = await records().journal.search({ ...wanted, before, limit: THREAD_ROWS }, signal);
       const found = conversations(rows).slice(0, MAX_THREADS);
       return {
         threads: await Promise.all(found.map((row) => described(row, context))),

@@ -59,12 +59,8 @@ type Context = Pick<ControlContext, 'node' | 'dashboard' | 'loop' | 'answers' | 
 export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Context, on: Used) {
   const list = async (): Promise<readonly WaitingItem[]> => {
     const found = await Promise.all([
-      approvals(on),
-      questions(on),
-      mail(node, on),
-      held(on),
-      runItems(on),
-      workers(on),
+      ...[approvals(on), questions(on), mail(node, on), held(on)],
+      ...[runItems(on), workers(on)],
     ]);
     return byAge(found.flat().map((item) => ({ ...item, node: null, answer: null })));
   };
@@ -202,7 +198,10 @@ async function questions(on: Used): Promise<OwnItem[]> {
 async function mail(node: ControlContext['node'], on: Used): Promise<OwnItem[]> {
   if (!node.mail) return [];
   const rows = await on.inbox({ as: OWNER }, ALONE);
-  return rows.map(({ id, from, at, expiresAt, payload }: MailRow): OwnItem => {
+  // Held mail is in the inbox too; its sender waits to be let in first.
+  const strangers = new Set((await on.held({}, ALONE)).map(({ id }) => id));
+  const letters = rows.filter(({ id }) => !strangers.has(id));
+  return letters.map(({ id, from, at, expiresAt, payload }: MailRow): OwnItem => {
     const said = (payload as { text?: unknown } | null)?.text;
     const text = textOf(typeof said === 'string' ? said : payload);
     const about = { since: at, until: expiresAt, title: firstLine(text), from };
