@@ -338,6 +338,18 @@ describe('the journal', () => {
     expect(rows.map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
   });
 
+  it('is searched in parts, and no further than its caller waits [RE3 FC.3]', async () => {
+    for (let n = 0; n < 2_600; n++) await attempt('sun', n % 1_300 === 0 ? 'io' : 'mars', 'delivered', {});
+    const { journal } = node.records!;
+    const found = async (search: Parameters<typeof journal.search>[0]) =>
+      (await journal.search(search)).map(({ seq }) => seq);
+    expect(await found({ agent: 'io' })).toEqual([1, 1_301]);
+    expect(await found({ agent: 'io', limit: 1 })).toEqual([1_301]);
+    expect(await found({ agent: 'io', before: 1_301 })).toEqual([1]);
+    expect(await found({ agent: 'sun', limit: 1_500 })).toEqual(Array.from({ length: 1_500 }, (_, at) => 1_101 + at));
+    await expect(journal.search({ agent: 'io' }, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
+  });
+
   it('is searched by thread, by agent, by time and by number [RE3]', async () => {
     const start = runtime.now();
     for (let n = 0; n < 10; n++) {
