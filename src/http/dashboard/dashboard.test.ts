@@ -290,7 +290,10 @@ describe('the data API', () => {
       paths: Record<string, { get?: { parameters: unknown[] }; post?: object }>;
     };
     expect(described.openapi).toBe('3.1.0');
-    expect(Object.keys(described.paths)).toEqual([...OPERATIONS.map(({ name }) => `/api/${name}`), '/api/events']);
+    expect(Object.keys(described.paths)).toEqual([
+      ...OPERATIONS.map(({ name }) => `/api/${name}`),
+      ...['/api/session', '/api/events'],
+    ]);
     expect(described.paths['/api/messages']?.get?.parameters).toEqual([
       { name: 'limit', in: 'query', required: true, schema: { type: 'integer' } },
       { name: 'text', in: 'query', required: false, schema: { type: 'string' } },

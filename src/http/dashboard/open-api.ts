@@ -16,9 +16,21 @@ export function openApi(operations: readonly PageOperation[]): object {
   return {
     openapi: '3.1.0',
     info: { title: 'Ecliptic data API', version: VERSION },
-    security: [{ bearer: [] }, { session: [] }],
+    security: [{ bearer: [] }, { session: [], key: [] }],
     paths: {
       ...Object.fromEntries(operations.map((operation) => [`/api/${operation.name}`, pathOf(operation)])),
+      '/api/session': {
+        post: {
+          operationId: 'session',
+          summary: 'Exchanges the token of a link for the cookie and the key of a session',
+          security: [],
+          requestBody: { required: true, content: { 'application/json': { schema: objectWith('token') } } },
+          responses: {
+            200: { description: 'The key', content: { 'application/json': { schema: objectWith('key') } } },
+            default: ERROR,
+          },
+        },
+      },
       '/api/events': {
         get: {
           operationId: 'events',
@@ -32,6 +44,7 @@ export function openApi(operations: readonly PageOperation[]): object {
             },
             query('agent', 'Only messages from or to this agent'),
             query('refused', 'With true, only refused messages'),
+            { ...query('Last-Event-ID', 'The id of the last message that the reader has'), in: 'header' },
           ],
           responses: { 200: { description: 'The stream', content: { 'text/event-stream': {} } }, default: ERROR },
         },
@@ -41,11 +54,10 @@ export function openApi(operations: readonly PageOperation[]): object {
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', description: 'The owner’s token; other tokens may use shared reads' },
         session: {
-          type: 'apiKey',
-          in: 'header',
-          name: 'X-Ecliptic-Page',
-          description: 'A page’s key, with its cookie',
+          ...{ type: 'apiKey', in: 'cookie', name: 'ecliptic-NODE' },
+          description: 'The cookie of a page’s session; NODE is the beginning of the node’s key',
         },
+        key: { type: 'apiKey', in: 'header', name: 'X-Ecliptic-Page', description: 'The key of the same session' },
       },
       schemas: {
         Error: {
@@ -62,6 +74,10 @@ export function openApi(operations: readonly PageOperation[]): object {
       },
     },
   };
+}
+
+function objectWith(name: string): object {
+  return { type: 'object', required: [name], properties: { [name]: { type: 'string' } } };
 }
 
 function pathOf({ name, kind, summary, shared, params }: PageOperation): object {
