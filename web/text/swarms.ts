@@ -28,7 +28,7 @@ export const SWARMS_TEXT = {
   unsettled: 'not settled yet',
   escalations: 'Escalations',
   shared: 'Shared document',
-  noShared: 'The members have written nothing into the document of the swarm.',
+  noShared: 'The members have added nothing of their own; the document has the records of the swarm.',
   document: 'The whole document, with its history and authors',
   cancel: 'Cancel',
   cancelQuestion: 'Cancel this swarm? Its members stop working on it.',
