@@ -1,4 +1,5 @@
 import type { TaskState } from '../a2a/protocol/types.js';
+import { isCanceled } from '../work/proposals/machine.js';
 import type { ProposalSide } from '../work/proposals/proposal-side.js';
 import type { Agent } from './agent.js';
 
@@ -19,7 +20,9 @@ export function proposalSides(agents: readonly Agent[]): AgentSide[] {
 }
 
 /** The state of the work on a proposal, in the words of A2A. */
-export function stateOfProposal({ proposal: { status }, state: { work } }: AgentSide): TaskState {
+export function stateOfProposal({ proposal: { status }, state }: AgentSide): TaskState {
+  const { work } = state;
+  if (isCanceled(state)) return 'TASK_STATE_CANCELED';
   if (status === 'pending') return 'TASK_STATE_SUBMITTED';
   if (status === 'rejected') return 'TASK_STATE_REJECTED';
   if (status === 'timed-out' || work === 'failed') return 'TASK_STATE_FAILED';

@@ -5,6 +5,7 @@ import type { Difference } from '../../mesh/audit/journal-log.js';
 import type { AgentStatus, AgentTier } from '../../mesh/schemas.js';
 import type { Finding } from '../../network/peers/network.js';
 import type { ProviderRow } from '../../providers/registry/registered-provider.js';
+import type { WorkState } from '../../work/proposals/machine.js';
 import type { TaskProposal } from '../../work/proposals/proposal.js';
 import type { SwarmEscalation } from '../../work/swarm/swarm-records.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
@@ -84,7 +85,8 @@ export interface ProposalListRow {
   readonly agent: string;
   readonly side: 'sent' | 'received';
   readonly peer: string;
-  readonly work: string;
+  /** `canceled`: its proposer took it back, before or after it was accepted. */
+  readonly work: WorkState | 'canceled';
   readonly durable: boolean;
   readonly proposal: TaskProposal;
 }

@@ -7,12 +7,13 @@ import { EclipticError } from '../../runtime/errors.js';
 import { CANDIDATES } from '../../runtime/short-ids.js';
 import { cutText } from '../../runtime/text.js';
 import { timeOfUlid } from '../../runtime/ulid.js';
+import { isCanceled } from '../../work/proposals/machine.js';
 import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js';
 import { invitationIn } from '../../work/swarm/recruiting.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
-import type { ProposalEvent, TaskDetail, TaskRow } from './rows.js';
+import type { ProposalEvent, ProposalListRow, TaskDetail, TaskRow } from './rows.js';
 import type { CallContext } from './server.js';
 
 const DEFAULT_ROWS = 100;
@@ -38,8 +39,8 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
     proposals({ agent: only, pending }) {
       const rows = proposalSides(node.agents.filter(({ id }) => only === undefined || id === only))
         .filter(({ proposal }) => !pending || proposal.status === 'pending')
-        .map(({ agent, side, peer, durable, proposal, state }) => {
-          return { agent, side, peer, work: state.work, durable, proposal };
+        .map(({ agent, side, peer, durable, proposal, state }): ProposalListRow => {
+          return { agent, side, peer, work: isCanceled(state) ? 'canceled' : state.work, durable, proposal };
         });
       return fitting(rows);
     },
