@@ -27,7 +27,7 @@ export interface AgentRow {
   readonly fix: string | null;
   /** What works for an agent of this node, best first; empty for handlers in code and for agents without a worker. */
   readonly workers: readonly { readonly id: string; readonly type: string; readonly state: string }[];
-  /** Messages in its mailbox, and work in progress of its providers. */
+  /** Messages that wait for its handler or its providers, and those that they work on. */
   readonly load: { readonly queued: number; readonly working: number };
 }
 
