@@ -472,6 +472,7 @@ describe('the commands of a running node', () => {
       expect(await proposing).toMatch(/^[A-Z_]+$/);
       const [row] = await client.call('tasks', { kind: 'proposal', state: 'TASK_STATE_CANCELED' });
       expect(row).toMatchObject({ id, agent: 'hanging' });
+      expect(Date.parse(row!.updatedAt!)).toBeGreaterThan(row!.createdAt);
       expect((await client.call('proposals', {})).find(({ proposal }) => proposal.proposalId === id)).toMatchObject({
         work: 'canceled',
       });

@@ -4,15 +4,18 @@ import type { ProposalSide } from '../work/proposals/proposal-side.js';
 import type { Agent } from './agent.js';
 
 /** A proposal as one of these agents knows it. */
-export type AgentSide = Pick<ProposalSide, 'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state'> & {
+export type AgentSide = Pick<
+  ProposalSide,
+  'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state' | 'changedAt'
+> & {
   readonly agent: string;
 };
 
 /** Each proposal that these agents made or received, once: between two of them, only the maker's side. */
 export function proposalSides(agents: readonly Agent[]): AgentSide[] {
   const sides = agents.flatMap(({ id, proposalSides: own }) =>
-    own.map(({ side, peer, durable, proposal, input, state }) => {
-      return { agent: id, side, peer, durable, proposal, input, state };
+    own.map(({ side, peer, durable, proposal, input, state, changedAt }) => {
+      return { agent: id, side, peer, durable, proposal, input, state, changedAt };
     }),
   );
   const sent = new Set(sides.filter(({ side }) => side === 'sent').map(({ proposal }) => proposal.proposalId));

@@ -269,6 +269,28 @@ describe('ecliptic story', () => {
       expect(ended.events[2]).toMatchObject({ text: expect.stringContaining('not yet'), proof: { kind: 'log' } });
       const whole = await node.json<Story>('story', swarm.id);
       expect(whole).toMatchObject({ kind: 'swarm', title: 'Make much.' });
+      // The end is when this node learnt of it.
+      expect(ended.endedAt).toBeGreaterThanOrEqual(ended.startedAt!);
+      expect(ended.events.at(-1)!.at).toBe(ended.endedAt);
+      const over = await until(async () => {
+        const story = await node.json<Story>('story', swarm.id);
+        return story.over ? story : undefined;
+      }, 'the swarm is over');
+      expect(over.endedAt).toBeGreaterThanOrEqual(ended.endedAt!);
+      expect(over.events.at(-1)).toMatchObject({ word: 'completed', at: over.endedAt });
+      expect((await node.run('story', swarm.id)).stdout).toMatch(/^state +completed, began .*, took /m);
+      const [subTask] = await node.json<TaskRow[]>('tasks', '--kind', 'swarm');
+      expect(Date.parse(subTask!.updatedAt!)).toBe(ended.endedAt);
+      await node.crash();
+      await node.start();
+      const restored = await until(async () => {
+        const story = await node.json<Story>('story', `${swarm.id}/a`).catch(() => undefined);
+        return story?.over ? story : undefined;
+      }, 'the swarm is known again');
+      // The time of a sub-task's end is not on disk; that of the swarm's is.
+      expect(restored.endedAt).toBeNull();
+      expect((await node.run('story', restored.id)).stdout).toContain('when it ended is not recorded');
+      expect((await node.json<Story>('story', swarm.id)).endedAt).toEqual(expect.any(Number));
       expect(whole.related).toContainEqual({ id: `${swarm.id}/a`, kind: 'sub-task' });
 
       await node.json('call', 'one.weigh', '{"kg":2}');

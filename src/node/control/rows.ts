@@ -104,6 +104,7 @@ export interface TaskRow {
   readonly agent: string;
   readonly text: string;
   readonly createdAt: number;
+  /** The last change that this node knows of; null if it knows of none. */
   readonly updatedAt: string | null;
 }
 
