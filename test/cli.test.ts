@@ -470,6 +470,13 @@ describe('the commands of a running node', () => {
         stdout: `The task ${id} is canceled.\n`,
       });
       expect(await proposing).toMatch(/^[A-Z_]+$/);
+      const [row] = await client.call('tasks', { kind: 'proposal', state: 'TASK_STATE_CANCELED' });
+      expect(row).toMatchObject({ id, agent: 'hanging' });
+      expect(Date.parse(row!.updatedAt!)).toBeGreaterThan(row!.createdAt);
+      expect((await client.call('proposals', {})).find(({ proposal }) => proposal.proposalId === id)).toMatchObject({
+        work: 'canceled',
+      });
+      expect(await client.call('story', { id: `proposal:${id}` })).toMatchObject({ state: 'canceled', over: true });
       const again = await ecliptic(['cancel', id]);
       expect(again).toMatchObject({ code: 1, stderr: startingWith('TASK_NOT_CANCELABLE') });
     });

@@ -1,5 +1,6 @@
 import type { ProposalEvent } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
+import type { TaskProposal } from '../work/proposals/proposal.js';
 import { describeUsage, usageIn } from '../work/usage.js';
 import { choice, duration, flag, list as listed, text, verb } from './command.js';
 import { readPayload } from './input.js';
@@ -69,12 +70,17 @@ const list = verb({
       ID: proposal.proposalId,
       FROM: side === 'sent' ? own : peer,
       TO: side === 'sent' ? peer : own,
-      STATUS:
-        proposal.rejectionReason === undefined ? proposal.status : `${proposal.status}: ${proposal.rejectionReason}`,
+      STATUS: statusOf(proposal, work === 'canceled'),
       WORK: work === 'none' ? '-' : work,
       TASK: cutText(proposal.taskDescription, 60),
     }));
   },
 });
+
+/** Of one that was taken back after it was accepted, the column of the work says so. */
+function statusOf({ status, rejectionReason }: TaskProposal, isCanceled: boolean): string {
+  const word = isCanceled && status === 'rejected' ? 'canceled' : status;
+  return rejectionReason === undefined ? word : `${word}: ${rejectionReason}`;
+}
 
 export const verbs = { list, send };

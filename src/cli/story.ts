@@ -25,12 +25,12 @@ const show = verb({
 });
 
 function storyText(story: Story, now: number, withPayload: boolean): string[] {
-  const { kind, id, title, state, startedAt, endedAt, waits, events, left, payload, related, nodes } = story;
+  const { kind, id, title, state, waits, events, left, payload, related, nodes } = story;
   const [first, ...rest] = events;
   const lines = events.map((event, at) => eventLine(event, events[at - 1]));
   return [
     `${kind} ${id}: ${oneLine(title)}`,
-    `state   ${state}${spanText(startedAt, endedAt, now)}`,
+    `state   ${state}${spanText(story, now)}`,
     ...(waits
       ? [`waits   for ${shortAddress(waits.for)}: ${oneLine(waits.reason)}${deadlineText(waits.until, now)}`]
       : []),
@@ -69,9 +69,10 @@ function missingLine({ name, node, since, reason }: StoryNode): string {
   return `missing events of ${name || node.slice(0, 12)}: ${oneLine(reason ?? 'it did not answer')}${when}`;
 }
 
-function spanText(start: number | null, end: number | null, now: number): string {
+function spanText({ startedAt: start, endedAt: end, over }: Story, now: number): string {
   if (start === null) return '';
   const began = `, began ${timeText(start, 'seconds')}`;
+  if (over && end === null) return `${began}; when it ended is not recorded`;
   return end === null ? `${began} (${longText(now - start)} ago)` : `${began}, took ${durationText(end - start)}`;
 }
 

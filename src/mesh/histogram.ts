@@ -60,10 +60,10 @@ export class Histogram {
  * The duration below which that share of the durations lies, of those between two snapshots: interpolated within its
  * bucket, as Prometheus does. Zero where there were none.
  */
-export function quantileOf(share: number, now: HistogramSnapshot, before?: HistogramSnapshot): number {
+export function quantileOf(share: number, now: HistogramSnapshot, before?: HistogramSnapshot): number | null {
   const between = now.buckets.map(([bound, count], at) => [bound, count - (before?.buckets[at]?.[1] ?? 0)] as const);
   const total = between.at(-1)?.[1] ?? 0;
-  if (total <= 0) return 0;
+  if (total <= 0) return null;
   const rank = share * total;
   const at = between.findIndex(([, count]) => count >= rank);
   const [upper, count] = between[at]!;

@@ -152,7 +152,17 @@ export class Mailbox {
 
   /** Envelopes waiting plus handlers running. */
   get load(): number {
-    return (this.#waiting?.length ?? 0) + this.#inFlight;
+    return this.waiting + this.#inFlight;
+  }
+
+  /** Envelopes that no handler has taken yet. */
+  get waiting(): number {
+    return this.#waiting?.length ?? 0;
+  }
+
+  /** Handlers running. */
+  get inHand(): number {
+    return this.#inFlight;
   }
 
   attach(handler: EnvelopeHandler): () => void {

@@ -11,9 +11,14 @@ const MAX_TOOLS = 1_000;
 const OTHER_TOOLS = 'other';
 
 export interface A2AMetrics {
+  /** Messages of this node's agents that were accepted for delivery; a broadcast counts once. */
   totalMessagesSent: number;
+  /** Messages handed to agents of this node; a broadcast counts for each of them. */
   totalMessagesReceived: number;
-  /** Messages sent or received, by type; a message between two agents of this node counts once. */
+  /**
+   * Messages sent, and messages that arrived from other nodes, by type: a message between two agents of this node counts
+   * once, and so does a broadcast. So the sum is that of `totalMessagesSent` and the arrivals.
+   */
   messagesByType: Record<A2AMessageType, number>;
   messagesSentByType: Record<A2AMessageType, number>;
   /** Of the measured sends: every remote, broadcast and watched one, and one in 32 of the other local ones. */

@@ -124,7 +124,8 @@ export type LoopEvent =
   /** No validator could judge it. */
   | (OfAttempt & { readonly type: 'unjudged'; readonly error: Reason })
   | (OfAttempt & { readonly type: 'due' })
-  | (OfAttempt & { readonly type: 'answered'; readonly answer: Answer })
+  /** `adviser`: the agent that gave the answer; without one, nobody did. */
+  | (OfAttempt & { readonly type: 'answered'; readonly answer: Answer; readonly adviser?: string | undefined })
   /** The worker reported usage; it counts whatever becomes of the attempt. */
   | (OfAttempt & { readonly type: 'spent'; readonly usage: Usage });
 

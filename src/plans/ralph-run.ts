@@ -252,7 +252,8 @@ export class RalphRun {
         return { type: 'judged', ...judgement, ...(feedback && { feedback: cutText(feedback, MAX_REASON_CHARS) }) };
       }
       case 'escalate': {
-        return { type: 'answered', answer: await askAdviser(agent, { run, task, state, signal, ...adviser }) };
+        const answer = await askAdviser(agent, { run, task, state, signal, ...adviser });
+        return { type: 'answered', answer, ...(adviser.agent !== undefined && { adviser: adviser.agent }) };
       }
     }
   }

@@ -17,6 +17,12 @@ describe('the history of metrics', () => {
     expect(ring.read(5_000, 0).at).toEqual([]);
   });
 
+  it('has null where there was nothing to measure, and 0 where 0 was measured [FC.46]', () => {
+    const ring = new SampleRing(['a']);
+    for (const a of [null, 0, 3]) ring.add(1, { a });
+    expect(ring.read(5_000).series.a).toEqual([null, 0, 3]);
+  });
+
   it('is empty before the first sample [FC.46]', () => {
     expect(new SampleRing(['a']).read(5_000)).toEqual({ everyMs: 5_000, at: [], series: { a: [] } });
   });
@@ -25,7 +31,8 @@ describe('the history of metrics', () => {
     const histogram = new Histogram(STEP_BOUNDS_MS);
     for (let n = 0; n < 1_000; n++) histogram.observe(40_000);
     const before = histogram.snapshot();
-    expect(quantileOf(0.99, histogram.snapshot(), before)).toBe(0);
+    // No durations, no quantile.
+    expect(quantileOf(0.99, histogram.snapshot(), before)).toBeNull();
     for (let n = 0; n < 98; n++) histogram.observe(0.3);
     for (let n = 0; n < 2; n++) histogram.observe(70);
     const now = histogram.snapshot();

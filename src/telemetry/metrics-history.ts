@@ -6,8 +6,8 @@ export interface MetricsHistory {
   readonly everyMs: number;
   /** When each sample was taken, oldest first. */
   readonly at: readonly number[];
-  /** By name, one number for each sample. */
-  readonly series: Readonly<Record<string, readonly number[]>>;
+  /** By name, one number for each sample; null where there was nothing to measure, as the time of no message. */
+  readonly series: Readonly<Record<string, readonly (number | null)[]>>;
 }
 
 /** The latest samples of a fixed set of series, in memory that does not grow. */
@@ -23,11 +23,11 @@ export class SampleRing {
     for (const name of names) this.#series.set(name, new Float64Array(capacity));
   }
 
-  /** A series without a value in this sample gets 0. */
-  add(at: number, values: Readonly<Record<string, number>>): void {
+  /** A series without a value in this sample gets 0; null says that there was nothing to measure. */
+  add(at: number, values: Readonly<Record<string, number | null>>): void {
     const place = this.#count % this.#capacity;
     this.#at[place] = at;
-    for (const [name, ring] of this.#series) ring[place] = values[name] ?? 0;
+    for (const [name, ring] of this.#series) ring[place] = values[name] === null ? Number.NaN : (values[name] ?? 0);
     this.#count++;
   }
 
@@ -37,7 +37,8 @@ export class SampleRing {
     const first = this.#count - kept;
     const take = (ring: Float64Array) =>
       Array.from({ length: kept }, (_, index) => ring[(first + index) % this.#capacity]!);
-    const series = Object.fromEntries([...this.#series].map(([name, ring]) => [name, take(ring)]));
+    const measured = (ring: Float64Array) => take(ring).map((value) => (Number.isNaN(value) ? null : value));
+    const series = Object.fromEntries([...this.#series].map(([name, ring]) => [name, measured(ring)]));
     return { everyMs, at: take(this.#at), series };
   }
 }

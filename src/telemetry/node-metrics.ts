@@ -21,7 +21,7 @@ const PROVIDER_STATES = ['healthy', 'degraded', 'unavailable', 'starting', 'fail
 /** Messages and work that wait, by queue. */
 export async function queueLengths(node: MeasuredNode, store: Store | undefined): Promise<Record<string, number>> {
   let mailboxes = 0;
-  for (const { mailbox } of node.registry.entries()) mailboxes += mailbox?.load ?? 0;
+  for (const { mailbox } of node.registry.entries()) mailboxes += mailbox?.waiting ?? 0;
   const stored = store && { outbox: await store.count(outbox), inbox: await store.count(inbox) };
   return { mailboxes, 'provider-work': node.providers.waiting, ...stored };
 }

@@ -131,7 +131,7 @@ export class Telemetry {
     const state = store?.state?.();
     const { routingLatency, deliveryLatency } = now.histograms;
     const { routingLatency: routingBefore, deliveryLatency: deliveryBefore } = before.histograms;
-    const values: Record<(typeof SERIES)[number], number> = {
+    const values: Record<(typeof SERIES)[number], number | null> = {
       routedPerSecond: (now.routed - before.routed) / seconds,
       refusedPerSecond: (now.refused - before.refused) / seconds,
       failedPerSecond: (now.failed - before.failed) / seconds,
@@ -146,7 +146,7 @@ export class Telemetry {
       heapBytes: heapUsed,
       eventLoopP99Ms: loop.p99,
       storeBytes: state ? state.logBytes + state.runBytes : 0,
-      diskFreeBytes: this.#diskFree ?? 0,
+      diskFreeBytes: this.#diskFree ?? null,
     };
     this.#ring.add(now.at, values);
   }

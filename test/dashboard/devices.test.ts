@@ -161,6 +161,13 @@ describe('the owner’s devices', () => {
       ]);
       await asked;
       expect(written('login.js')).toBe(false);
+      const [whole, key] = item.id.split('@') as [string, string];
+      const shortened = await laptop.run('waiting', 'answer', `${whole}@${key.slice(0, 8)}`, 'allow-once');
+      expect(shortened.stderr).toMatch(/ALREADY_ANSWERED: answered on desktop, deny, \d+ s ago/);
+      expect((await laptop.run('waiting', 'answer', whole, 'allow-once')).stderr).toContain('APPROVAL_NOT_FOUND');
+      expect((await laptop.run('waiting', 'answer', `approval:none@${key}`, 'deny')).stderr).toContain(
+        'APPROVAL_NOT_FOUND',
+      );
       const again = ask('again.js');
       const [here, there] = [await approvalOn(desktop), await approvalOn(laptop)];
       const both = await Promise.all([

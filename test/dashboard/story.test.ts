@@ -207,6 +207,26 @@ describe('ecliptic story', () => {
   );
 
   it(
+    'tells who decided about a task of a run that failed: the agent that was asked [FC.23]',
+    inCluster(async (cluster) => {
+      const [adviser, worker] = [join(cluster.folder, 'adviser.mjs'), join(cluster.folder, 'failing.mjs')];
+      writeFileSync(adviser, "export const setup = (agent) => agent.onRequest(() => ({ action: 'operator' }));");
+      writeFileSync(worker, "export const setup = (agent) => agent.onTask(() => { throw new Error('never'); });");
+      const agents = { sun: { module: adviser, tier: 0 as const }, worker: { module: worker } };
+      const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false, agents } });
+      writeFileSync(join(node.home, 'plan.yaml'), PLAN.replace('retries: 2', 'retries: 0'));
+      expect((await node.run('run', 'plan.yaml')).code).not.toBe(0);
+      const [run] = await node.json<{ id: string; agent: string }[]>('runs');
+      const { events } = await node.json<Story>('story', `${run!.id}/only`);
+      const said = events.filter(({ word }) => word === 'failed' || word === 'answered');
+      expect(said.map(({ word, from, text }) => [word, from, text])).toEqual([
+        ['failed', 'worker', 'never'],
+        ['answered', 'sun', 'operator'],
+      ]);
+    }),
+  );
+
+  it(
     'tells of proposals, swarms and their sub-tasks, tool calls, leases and signed mail [FC.28]',
     inCluster(async (cluster) => {
       const module = join(cluster.folder, 'maker.mjs');
@@ -249,6 +269,28 @@ describe('ecliptic story', () => {
       expect(ended.events[2]).toMatchObject({ text: expect.stringContaining('not yet'), proof: { kind: 'log' } });
       const whole = await node.json<Story>('story', swarm.id);
       expect(whole).toMatchObject({ kind: 'swarm', title: 'Make much.' });
+      // The end is when this node learnt of it.
+      expect(ended.endedAt).toBeGreaterThanOrEqual(ended.startedAt!);
+      expect(ended.events.at(-1)!.at).toBe(ended.endedAt);
+      const over = await until(async () => {
+        const story = await node.json<Story>('story', swarm.id);
+        return story.over ? story : undefined;
+      }, 'the swarm is over');
+      expect(over.endedAt).toBeGreaterThanOrEqual(ended.endedAt!);
+      expect(over.events.at(-1)).toMatchObject({ word: 'completed', at: over.endedAt });
+      expect((await node.run('story', swarm.id)).stdout).toMatch(/^state +completed, began .*, took /m);
+      const [subTask] = await node.json<TaskRow[]>('tasks', '--kind', 'swarm');
+      expect(Date.parse(subTask!.updatedAt!)).toBe(ended.endedAt);
+      await node.crash();
+      await node.start();
+      const restored = await until(async () => {
+        const story = await node.json<Story>('story', `${swarm.id}/a`).catch(() => undefined);
+        return story?.over ? story : undefined;
+      }, 'the swarm is known again');
+      // The time of a sub-task's end is not on disk; that of the swarm's is.
+      expect(restored.endedAt).toBeNull();
+      expect((await node.run('story', restored.id)).stdout).toContain('when it ended is not recorded');
+      expect((await node.json<Story>('story', swarm.id)).endedAt).toEqual(expect.any(Number));
       expect(whole.related).toContainEqual({ id: `${swarm.id}/a`, kind: 'sub-task' });
 
       await node.json('call', 'one.weigh', '{"kg":2}');
@@ -265,10 +307,10 @@ describe('ecliptic story', () => {
 
       const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
       await alice.call('mesh_lease', { action: 'take', paths: ['src/a.ts'], why: 'I change it' });
-      const [lease] = await node.json<{ id: string; holder: string }[]>('leases');
+      const [lease] = await node.json<{ id: string }[]>('leases');
       expect(await node.json<Story>('story', `lease:${lease!.id}`)).toMatchObject({
-        ...{ kind: 'lease', over: false, parties: [lease!.holder] },
-        waits: { for: lease!.holder, until: expect.any(Number) },
+        ...{ kind: 'lease', over: false, parties: ['alice'] },
+        waits: { for: 'alice', until: expect.any(Number) },
       });
       const { id } = await node.json<{ id: string }>('tell', 'alice', 'Well done.');
       const mail = await node.json<Story>('story', id);

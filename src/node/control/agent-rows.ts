@@ -1,4 +1,5 @@
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
+import type { Mailbox } from '../../mesh/mailbox.js';
 import type { AgentCard } from '../../mesh/schemas.js';
 import type { ProviderRow } from '../../providers/registry/registered-provider.js';
 import type { ControlContext } from './context.js';
@@ -37,10 +38,17 @@ export function agentRows(cards: readonly AgentCard[], { node, failures, codingA
         ...(isOwn && card.id === OWNER ? [{ id: OWNER, type: 'person', state }] : []),
         ...(isOwn && connected.has(card.id) ? [{ id: card.id, type: 'coding agent', state }] : []),
       ],
-      load: {
-        queued: isOwn ? (node.registry.entry(card.id)?.mailbox?.load ?? 0) : 0,
-        working: own.reduce((sum, { inFlight }) => sum + inFlight, 0),
-      },
+      load: loadOf(isOwn ? node.registry.entry(card.id)?.mailbox : undefined, own),
     };
   });
+}
+
+/** What a handler has in hand is worked on, or waits for a provider of the agent. */
+function loadOf(
+  mailbox: Pick<Mailbox, 'waiting' | 'inHand'> | undefined,
+  own: readonly ProviderRow[],
+): AgentRow['load'] {
+  const { waiting = 0, inHand = 0 } = mailbox ?? {};
+  const working = own.length === 0 ? inHand : own.reduce((sum, { inFlight }) => sum + inFlight, 0);
+  return { queued: waiting + Math.max(0, inHand - working), working };
 }

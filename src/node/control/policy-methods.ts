@@ -1,14 +1,16 @@
 import { joinAddress } from '../../mesh/address.js';
 import type { Party } from '../../mesh/policy.js';
-import type { AgentTier } from '../../mesh/schemas.js';
+import type { A2ALogEvent, AgentTier } from '../../mesh/schemas.js';
+import { cutText } from '../../runtime/text.js';
 import { type ControlContext, type Handlers, storeRequired } from './context.js';
 import { journalled } from './message-lines.js';
-import type { PolicyMatrix, SandboxCell, TierCell } from './policy-rows.js';
+import type { AuditedEvent, PolicyMatrix, SandboxCell, TierCell } from './policy-rows.js';
 
 const PAGE = 100;
 const MAX_ROWS = 500;
 /** Agents that a cell names. */
 const NAMED = 20;
+const ABOUT_CHARS = 500;
 const TIERS: readonly AgentTier[] = [0, 1, 2, 3];
 
 /** The owner's questions about the rules: who may reach whom, and what was refused. */
@@ -23,8 +25,18 @@ export function policyMethods({ node }: Pick<ControlContext, 'node'>) {
       const rows = await records().journal.search({ refused: true, limit: Math.min(limit, MAX_ROWS) });
       return rows.map(journalled);
     },
-    'audit.events': ({ limit = PAGE }) => records().audit.latest(Math.min(limit, MAX_ROWS)),
+    async 'audit.events'({ limit = PAGE }): Promise<AuditedEvent[]> {
+      const rows = await records().audit.latest(Math.min(limit, MAX_ROWS));
+      return rows.map((row) => ({ ...row, about: aboutOf(row.event) }));
+    },
   } satisfies Partial<Handlers>;
+}
+
+/** The record has it among its details, which differ by the kind of event. */
+function aboutOf({ details }: Pick<A2ALogEvent, 'details'>): string | null {
+  const { action, subject, item, name } = details ?? {};
+  const said = [action, subject ?? item ?? name].filter((part) => typeof part === 'string' && part !== '');
+  return said.length === 0 ? null : cutText(said.join(' '), ABOUT_CHARS);
 }
 
 /** Asks the policy about agents that stand for their tiers. */

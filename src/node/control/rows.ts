@@ -5,6 +5,7 @@ import type { Difference } from '../../mesh/audit/journal-log.js';
 import type { AgentStatus, AgentTier } from '../../mesh/schemas.js';
 import type { Finding } from '../../network/peers/network.js';
 import type { ProviderRow } from '../../providers/registry/registered-provider.js';
+import type { WorkState } from '../../work/proposals/machine.js';
 import type { TaskProposal } from '../../work/proposals/proposal.js';
 import type { SwarmEscalation } from '../../work/swarm/swarm-records.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
@@ -26,7 +27,7 @@ export interface AgentRow {
   readonly fix: string | null;
   /** What works for an agent of this node, best first; empty for handlers in code and for agents without a worker. */
   readonly workers: readonly { readonly id: string; readonly type: string; readonly state: string }[];
-  /** Messages in its mailbox, and work in progress of its providers. */
+  /** Messages that wait for its handler or its providers, and those that they work on. */
   readonly load: { readonly queued: number; readonly working: number };
 }
 
@@ -84,7 +85,8 @@ export interface ProposalListRow {
   readonly agent: string;
   readonly side: 'sent' | 'received';
   readonly peer: string;
-  readonly work: string;
+  /** `canceled`: its proposer took it back, before or after it was accepted. */
+  readonly work: WorkState | 'canceled';
   readonly durable: boolean;
   readonly proposal: TaskProposal;
 }
@@ -102,6 +104,7 @@ export interface TaskRow {
   readonly agent: string;
   readonly text: string;
   readonly createdAt: number;
+  /** The last change that this node knows of; null if it knows of none. */
   readonly updatedAt: string | null;
 }
 

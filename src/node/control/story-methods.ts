@@ -28,9 +28,7 @@ export function storyMethods(
       );
       const isUnknown = own instanceof EclipticError;
       if (isUnknown && own.code !== 'STORY_NOT_FOUND') throw own;
-      const story = await acrossNodes(isUnknown ? id : own.id, isUnknown ? undefined : own, devices, thisNode(known));
-      if (story) return story;
-      throw own;
+      return acrossNodes(isUnknown ? id : own.id, own, devices, thisNode(known));
     },
   } satisfies Partial<Handlers>;
 }

@@ -81,6 +81,7 @@ const ANSWERS = [
   [`held:${ID}`, 'let-in', 'held.letIn', { id: ID }],
   ['held:', 'turn-away', 'held.turnAway', { id: ID }],
   [`worker:w1@${'f'.repeat(64)}`, 'restart', 'provider.restart', { id: 'w1' }],
+  [`worker:w1@${'f'.repeat(8)}`, 'restart', 'provider.restart', { id: 'w1' }],
   ['worker:w1', 'restart', 'provider.restart', { id: 'w1' }],
 ] as const satisfies readonly (readonly [string, WaitingAction, string, object])[];
 

@@ -49,8 +49,10 @@ const MAX_TASKS = 50;
 /** Shown by other means: the agent, and the thread that `ecliptic thread` shows. */
 const HIDDEN_DETAILS: ReadonlySet<string> = new Set(['agent', 'correlationId', 'diff']);
 
-/** An item of another node: its id there, and the key of that node. */
-const FOREIGN = /^(.+)@([0-9a-f]{64})$/s;
+/** An item of another node: its id there, and the key of that node, which may be shortened. */
+const FOREIGN = /^(.+)@([0-9a-f]{4,64})$/s;
+
+const KEY_CHARS = 64;
 
 type OwnItem = Omit<WaitingItem, 'node' | 'answer'>;
 type Context = Pick<ControlContext, 'node' | 'dashboard' | 'loop' | 'answers' | 'elsewhere'>;
@@ -94,6 +96,10 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
         return on['provider.restart']({ id }, ALONE);
     }
   };
+  const wholeKey = (beginning: string): string | undefined => {
+    const key = completeId(beginning, [node.registry.nodeKey ?? [], ...(elsewhere?.keys ?? [])].flat());
+    return key.length === KEY_CHARS ? key : undefined;
+  };
   const answerHere = (id: string, action: WaitingAction, text: string | undefined, device?: AskingDevice) =>
     answers.carryOut(id, action, device, async () => {
       const item = (await list()).find((one) => one.id === id);
@@ -120,7 +126,9 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
       const isOwn = (id: string) => local || device !== undefined || own.some((one) => one.id === id);
       const others = isOwn(given) || !elsewhere ? [] : (await elsewhere.read()).items;
       const id = completeId(given, [...own, ...others]);
-      const [, item, key] = isOwn(id) ? [] : (FOREIGN.exec(id) ?? []);
+      const [, item, beginning] = isOwn(id) ? [] : (FOREIGN.exec(id) ?? []);
+      // An item that waits no longer is on no list: its device is asked, which knows what became of it.
+      const key = beginning === undefined ? undefined : wholeKey(beginning);
       // Another device shows an item of this one with the key of this one.
       const here = key === node.registry.nodeKey ? item : undefined;
       if (elsewhere && key !== undefined && !here) return elsewhere.answer(key, item!, action, text);

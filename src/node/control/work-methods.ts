@@ -7,12 +7,14 @@ import { EclipticError } from '../../runtime/errors.js';
 import { CANDIDATES } from '../../runtime/short-ids.js';
 import { cutText } from '../../runtime/text.js';
 import { timeOfUlid } from '../../runtime/ulid.js';
+import { isCanceled } from '../../work/proposals/machine.js';
 import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js';
 import { invitationIn } from '../../work/swarm/recruiting.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
+import type { Swarms } from '../../work/swarm/swarms.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
-import type { ProposalEvent, TaskDetail, TaskRow } from './rows.js';
+import type { ProposalEvent, ProposalListRow, TaskDetail, TaskRow } from './rows.js';
 import type { CallContext } from './server.js';
 
 const DEFAULT_ROWS = 100;
@@ -38,15 +40,18 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
     proposals({ agent: only, pending }) {
       const rows = proposalSides(node.agents.filter(({ id }) => only === undefined || id === only))
         .filter(({ proposal }) => !pending || proposal.status === 'pending')
-        .map(({ agent, side, peer, durable, proposal, state }) => {
-          return { agent, side, peer, work: state.work, durable, proposal };
+        .map(({ agent, side, peer, durable, proposal, state }): ProposalListRow => {
+          return { agent, side, peer, work: isCanceled(state) ? 'canceled' : state.work, durable, proposal };
         });
       return fitting(rows);
     },
     async tasks({ kind: only, state, caller, limit = DEFAULT_ROWS }) {
       const has = (kind: TaskRow['kind']) => only === undefined || only === kind;
       const tasks = has('a2a') ? await gateway.tasks.list({ state, caller, limit }) : [];
-      const other = [...proposalRows(node.agents), ...node.swarms.sessions.flatMap(subTaskRows)]
+      const other = [
+        ...proposalRows(node.agents),
+        ...node.swarms.sessions.flatMap((session) => subTaskRows(session, node.swarms)),
+      ]
         .filter((row) => has(row.kind) && (state === undefined || row.state === state))
         .filter((row) => caller === undefined || row.caller === caller);
       const rows = [...tasks.map(taskRow), ...other].sort((a, b) => lastChange(b) - lastChange(a));
@@ -152,7 +157,7 @@ function proposalRows(agents: readonly Agent[]): TaskRow[] {
       agent: worker,
       text: cutText(proposal.taskDescription, TEXT_CHARS),
       createdAt: timeOfUlid(proposal.proposalId) ?? 0,
-      updatedAt: null,
+      updatedAt: timeText(known.changedAt),
     };
   });
 }
@@ -176,7 +181,8 @@ const SUB_TASK_STATES: Readonly<Record<SwarmSubTask['status'], TaskState>> = {
   failed: 'TASK_STATE_FAILED',
 };
 
-function subTaskRows({ id, creator, createdAt, subTasks }: SwarmSession): TaskRow[] {
+function subTaskRows({ id, creator, createdAt, subTasks }: SwarmSession, swarms: Swarms): TaskRow[] {
+  const participation = swarms.find(id)?.participations.get(id);
   return subTasks.map((subTask) => ({
     kind: 'swarm',
     id: `${id}/${subTask.id}`,
@@ -185,8 +191,12 @@ function subTaskRows({ id, creator, createdAt, subTasks }: SwarmSession): TaskRo
     agent: subTask.assignedAgent,
     text: cutText(subTask.description, TEXT_CHARS),
     createdAt,
-    updatedAt: null,
+    updatedAt: timeText(participation?.changedAt(subTask.id) ?? null),
   }));
+}
+
+function timeText(at: number | null): string | null {
+  return at === null ? null : new Date(at).toISOString();
 }
 
 function lastChange({ updatedAt, createdAt }: TaskRow): number {

@@ -76,6 +76,11 @@ export class WaitingElsewhere {
     this.#timer?.cancel();
   }
 
+  /** The keys of the owner's other devices. */
+  get keys(): readonly string[] {
+    return this.#components.devices.list().map(({ node }) => node);
+  }
+
   /** The items of all devices that answer; the others are named as missing. */
   async read(): Promise<Waiting> {
     const { runtime, devices } = this.#components;

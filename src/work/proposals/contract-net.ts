@@ -1,6 +1,7 @@
 import { Deferred } from '../../runtime/async.js';
 import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { NOT_AWARDED } from './machine.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import type { SentProposal } from './sent-proposal.js';
 
@@ -112,7 +113,7 @@ export class ContractNet implements Negotiation {
   }
 
   #decline(winner: SentProposal): void {
-    for (const side of this.#sides) if (side !== winner) side.withdraw('not-awarded');
+    for (const side of this.#sides) if (side !== winner) side.withdraw(NOT_AWARDED);
   }
 
   #fail(): void {

@@ -19,6 +19,8 @@ export interface Standing {
   readonly reason?: string;
   readonly alternative?: string;
   readonly error?: WireError;
+  /** The proposer took it back before it was accepted. */
+  readonly withdrawn?: true;
 }
 
 export interface ProposerState extends Standing {
@@ -73,6 +75,10 @@ export function newProposer(competing: boolean): ProposerState {
 export function newAddressee(): AddresseeState {
   return NEW_ADDRESSEE;
 }
+
+/** The reason for the bids that were not chosen. */
+export const NOT_AWARDED = 'not-awarded';
+const WITHDRAWN = { withdrawn: true } as const;
 
 const NEW_PROPOSER: ProposerState = proposer('pending', 'none', undefined, undefined, false);
 const NEW_BIDDING: ProposerState = proposer('pending', 'none', undefined, undefined, true);
@@ -188,7 +194,10 @@ function heardAgain(state: ProposerState): ProposerStep {
 function withdraw(state: ProposerState, reason: string): ProposerStep {
   if (state.status === 'pending') {
     const error: WireError = { code: 'PROPOSAL_REJECTED', message: reason, details: {} };
-    return answered({ ...state, status: 'rejected', reason, own: true }, error);
+    return answered(
+      { ...state, status: 'rejected', reason, own: true, ...(reason !== NOT_AWARDED && WITHDRAWN) },
+      error,
+    );
   }
   if (state.work !== 'open') return same(state);
   const error = cancelled(reason);
@@ -266,7 +275,7 @@ function hearRefusal(state: AddresseeState, error: WireError): AddresseeStep {
     const timedOut = error.code === 'PROPOSAL_TIMEOUT' || error.code === 'PROPOSAL_NOT_FOUND';
     const ended: AddresseeState = timedOut
       ? { ...state, status: 'timed-out' }
-      : { ...state, status: 'rejected', reason: error.message };
+      : { ...state, status: 'rejected', reason: error.message, ...(error.message !== NOT_AWARDED && WITHDRAWN) };
     return { state: ended, effects: [{ type: 'over' }] };
   }
   if (state.work !== 'open') return same(state);
@@ -275,4 +284,9 @@ function hearRefusal(state: AddresseeState, error: WireError): AddresseeStep {
 
 function same<State>(state: State): Step<State, never> {
   return { state, effects: NOTHING };
+}
+
+/** Did the proposer end it, before or after it was accepted? */
+export function isCanceled({ withdrawn, work, error }: Pick<Standing, 'withdrawn' | 'work' | 'error'>): boolean {
+  return withdrawn === true || (work === 'failed' && error?.code === 'CANCELLED');
 }

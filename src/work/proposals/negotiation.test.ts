@@ -8,6 +8,7 @@ import { TaskProposalPayloadSchema } from '../../mesh/schemas.js';
 import { createNode, type EclipticNode, type NodeInit } from '../../node/compose.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { MemoryStore } from '../../store/memory-store.js';
+import { isCanceled } from './machine.js';
 import type { Engagement, ReceivedProposal } from './proposal.js';
 import { faultOfTerms } from './proposal-wire.js';
 import { proposals } from './tables.js';
@@ -36,6 +37,10 @@ function receiving(agent: Agent): ReceivedProposal[] {
     received.push(proposal);
   });
   return received;
+}
+
+function canceled({ proposalSides }: Agent): boolean[] {
+  return proposalSides.map(({ state }) => isCanceled(state));
 }
 
 function messages(node: EclipticNode, thread: string): A2AEnvelope[] {
@@ -216,6 +221,7 @@ describe('a proposal', () => {
     await worker.send('asker', said, { type: 'task-accept', thread });
     expect((asker.negotiator as TaskNegotiator).refusedAnswers.crossed).toBe(1);
     expect(negotiation.proposal.status).toBe('rejected');
+    expect([asker, worker].map(canceled)).toEqual([[true], [true]]);
   });
 
   it('that is taken back after its acceptance makes the worker stop', async () => {
@@ -229,6 +235,7 @@ describe('a proposal', () => {
     expect(engaged[0]!.signal.reason).toMatchObject({ code: 'CANCELLED', message: 'changed my mind' });
     await expect(engaged[0]!.complete(1)).rejects.toMatchObject({ code: 'CANCELLED' });
     expect(negotiation.proposal.status).toBe('accepted');
+    expect([asker, worker].map(canceled)).toEqual([[true], [true]]);
   });
 
   it('over the recipient’s rank needs a justification, and one that policy forbids is not made', async () => {
@@ -480,6 +487,8 @@ describe('a proposal to everyone', () => {
     expect(await negotiation.result).toBe('c');
     expect(Object.keys(outcomes).sort()).toEqual(['a', 'b', 'd']);
     expect(outcomes.a).toContain('not-awarded');
+    // A bid that lost is not a proposal that was taken back.
+    expect(canceled(asker)).not.toContain(true);
     const { correlationId } = negotiation.proposal;
     expect(messages(node, correlationId).filter(({ type }) => type === 'task-proposal')).toHaveLength(5);
     expect(node.threads.waiting).toBe(0);

@@ -27,6 +27,8 @@ export abstract class ProposalSide<
   readonly thread: string;
   /** The published state. */
   state: State;
+  /** When its state changed, or progress was heard of, by this node's clock. */
+  changedAt: number;
   /** Approximate bytes that it holds in memory. */
   weight = 0;
   /** @internal Closed: nothing more happens to it. */
@@ -51,6 +53,7 @@ export abstract class ProposalSide<
     this.thread = thread;
     this.state = state;
     this.decided = state;
+    this.changedAt = context.runtime.now();
     this.#onClosed = onClosed;
   }
 
@@ -139,6 +142,7 @@ export abstract class ProposalSide<
   }
 
   protected publish(state: State, effects: readonly Effect[]): void {
+    if (state !== this.state || effects[0]?.type === 'progress') this.changedAt = this.context.runtime.now();
     this.state = state;
     for (const effect of effects) this.perform(effect);
   }

@@ -84,7 +84,9 @@ export class ReceivedTask
   static restore(context: NegotiationContext, row: ProposalRow, onClosed: (side: ProposalSide) => void): ReceivedTask {
     const stored = JSON.parse(row.document) as Stored;
     const { payload, thread } = stored;
-    return new ReceivedTask(context, { payload, thread, from: row.peer }, onClosed, stored);
+    const task = new ReceivedTask(context, { payload, thread, from: row.peer }, onClosed, stored);
+    task.changedAt = row.at;
+    return task;
   }
 
   get from(): string {
@@ -144,6 +146,7 @@ export class ReceivedTask
 
   progress(value: unknown): void {
     if (this.state.work === 'open') {
+      this.changedAt = this.context.runtime.now();
       this.context.post(this, 'stream-data', { [PROPOSAL]: this.id, progress: value ?? null });
     }
   }

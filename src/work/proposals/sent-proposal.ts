@@ -66,6 +66,7 @@ export class SentProposal extends ProposalSide<ProposerState, ProposerInput, Pro
   static restore(context: NegotiationContext, row: ProposalRow, onClosed: (side: ProposalSide) => void): SentProposal {
     const { terms, ...stored } = JSON.parse(row.document) as Stored;
     const sent = new SentProposal(context, terms, onClosed, stored);
+    sent.changedAt = row.at;
     if (sent.open) sent.#arm();
     else sent.#settle();
     return sent;

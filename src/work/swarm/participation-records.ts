@@ -119,6 +119,7 @@ export class ParticipationRecords {
       opening: opening === null ? undefined : JSON.parse(opening),
       findings,
       ended: endedAt !== null,
+      endedAt: endedAt ?? undefined,
     };
     return { swarmId: swarm, sponsor, seat: seat === 1, memory };
   }

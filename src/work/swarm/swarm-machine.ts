@@ -24,6 +24,8 @@ export interface SwarmMemory extends RaftMemory {
   readonly opening: SwarmOpening | undefined;
   readonly findings: ReadonlyMap<number, Found>;
   readonly ended: boolean;
+  /** When this member learnt that it has ended. */
+  readonly endedAt?: number | undefined;
 }
 
 export interface SwarmMachineInit {
@@ -96,6 +98,11 @@ export class SwarmMachine {
   /** The committed records, oldest first; empty for a member without a seat, which has no log. */
   get settled(): readonly Entry[] {
     return this.#raft?.log.slice(0, this.#raft.commitIndex) ?? [];
+  }
+
+  /** How many records are committed. */
+  get settledCount(): number {
+    return this.#raft?.commitIndex ?? 0;
   }
 
   /** Is there nothing to do until a message comes? */

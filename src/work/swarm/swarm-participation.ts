@@ -71,6 +71,11 @@ export class SwarmParticipation {
   readonly #running = new Map<number, { readonly subTask: string; readonly controller: AbortController }>();
   readonly #watchers: Callbacks<[]>;
   readonly #waiters = new Set<Waiter>();
+  /** When each sub-task changed, as far as this run of the node has seen it. */
+  readonly #changes = new Map<string, { readonly to: string; readonly at: number }>();
+  /** Records of an earlier run, which has seen them change. */
+  readonly #restored: number;
+  #endedAt: number | undefined;
   #board: BoardDocument | undefined;
   /** Length of the log on disk. */
   #storedLength: number;
@@ -85,6 +90,8 @@ export class SwarmParticipation {
     this.swarmId = init.swarmId;
     this.sponsor = init.sponsor;
     this.#storedLength = init.memory?.log.length ?? 0;
+    this.#restored = this.#storedLength;
+    this.#endedAt = init.memory?.endedAt;
     this.#watchers = new Callbacks(`watch of swarm ${init.swarmId}`, components.callbackFailed);
     this.machine = new SwarmMachine({ ...init, now: components.runtime.now() });
     this.#schedule();
@@ -145,6 +152,16 @@ export class SwarmParticipation {
     const done = session?.subTasks.filter(({ status }) => status === 'completed') ?? [];
     const results = Object.fromEntries(done.map(({ id, result }) => [id, result]));
     return { swarmId: this.swarmId, ...machine.endedAs, results, escalations: session?.escalations ?? [] };
+  }
+
+  /** When this member learnt of the end, by its node's clock; null if it does not know. */
+  get endedAt(): number | null {
+    return this.#endedAt ?? null;
+  }
+
+  /** When the sub-task got into its present state, as this member learnt of it; null if it does not know. */
+  changedAt(subTask: string): number | null {
+    return this.#changes.get(subTask)?.at ?? null;
   }
 
   get isOver(): boolean {
@@ -281,8 +298,11 @@ export class SwarmParticipation {
       case 'stalled':
         this.#stalled(effect.reason);
         break;
-      case 'resumed':
       case 'ended':
+        this.#endedAt ??= this.#components.runtime.now();
+        this.#tell();
+        break;
+      case 'resumed':
         this.#tell();
     }
   }
@@ -314,10 +334,20 @@ export class SwarmParticipation {
     this.step({ type: 'worked', lease, finding, usage });
   }
 
+  #note(subTasks: readonly string[]): void {
+    const at = this.#components.runtime.now();
+    for (const id of subTasks) {
+      const known = this.machine.board.subTasks.get(id);
+      const to = known && `${known.status} ${known.attempts}`;
+      if (to !== undefined && this.#changes.get(id)?.to !== to) this.#changes.set(id, { to, at });
+    }
+  }
+
   #changed(subTasks: readonly string[]): void {
     const { machine } = this;
     if (machine.swarm && !this.#board) this.#openBoard();
     this.#board?.changed(subTasks);
+    if (machine.settledCount > this.#restored) this.#note(subTasks);
     const { status } = machine.board;
     if (machine.board.swarm && status !== this.#status) {
       this.#status = status;

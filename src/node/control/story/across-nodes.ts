@@ -15,31 +15,51 @@ export interface StoryDevices {
   ask(node: string, method: 'story', params: { id: string }): Promise<Story>;
 }
 
+const AWAY = 'the node is away';
+
 interface Asked {
   readonly node: StoryNode;
   readonly story: Story | undefined;
 }
 
-/** Asks every device of the owner, and adds its events; a device that does not answer is named. */
+/**
+ * Asks every device of the owner, and adds its events; a device that does not answer is named. Where this node does not
+ * know the id, `own` is the error that says so.
+ */
 export async function acrossNodes(
   id: string,
-  own: Story | undefined,
+  own: Story | EclipticError,
   devices: StoryDevices,
   self: StoryNode,
-): Promise<Story | undefined> {
+): Promise<Story> {
   const asked = await Promise.all(devices.list().map((device) => ask(id, device, devices, self.node)));
   const stories = asked.flatMap(({ story }) => story ?? []);
-  const [first = stories[0], ...others] = own ? [own, ...stories] : stories;
-  if (!first) return undefined;
+  const isKnown = !(own instanceof EclipticError);
+  const [first, ...others] = isKnown ? [toldHere(own, self.node, self.node), ...stories] : stories;
+  if (!first) throw unknownTo(own as EclipticError, asked);
   const same = others.filter(({ kind }) => kind === first.kind);
-  const events = inOrder(distinct([first, ...same].flatMap((story) => story.events)));
   const parties = [...new Set([first, ...same].flatMap((story) => story.parties))];
   const nodes = [self, ...asked.map(({ node }) => node)];
   const best = [first, ...same].reduce((one, other) => (isLater(other, one) ? other : one));
   const { state, over, endedAt, waits } = best;
+  // Each device has a record of the same lease, and none of it has a history.
+  const told = first.kind === 'lease' ? [best] : [first, ...same];
+  const events = inOrder(distinct(told.flatMap((story) => story.events)));
   const payload = [first, ...same].find((story) => story.payload !== null)?.payload ?? null;
-  const again = own?.again ?? null;
+  const again = isKnown ? own.again : null;
   return { ...first, state, over, endedAt, waits, events, parties, payload, again, nodes };
+}
+
+/** The id may be known to a device that could not be asked. */
+function unknownTo(error: EclipticError, asked: readonly Asked[]): EclipticError {
+  const missing = asked.flatMap(({ node }) => (node.state === 'missing' ? [node] : []));
+  if (missing.length === 0) return error;
+  const said = missing.map(({ name, since, reason }) => {
+    if (reason !== AWAY) return `${name} could not be asked (${reason})`;
+    return since === null ? `${name} is away` : `${name} is away since ${new Date(since).toISOString()}`;
+  });
+  const may = missing.length === 1 ? 'it may know it' : 'they may know it';
+  return new EclipticError(error.code, `${error.message}; ${said.join(', ')}; ${may}`, { ...error.details, missing });
 }
 
 /** Does this node know a later state? The node that knows the end knows best. */
@@ -60,7 +80,7 @@ async function ask(
     return { node: { node, name, state: 'missing', since, reason }, story: undefined };
   };
   const complete: StoryNode = { node, name, state: 'complete', since: null, reason: null };
-  if (!connected) return missing('the node is away');
+  if (!connected) return missing(AWAY);
   try {
     return { node: complete, story: toldHere(await devices.ask(node, 'story', { id }), node, key) };
   } catch (error) {

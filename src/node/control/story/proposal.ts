@@ -1,7 +1,9 @@
 import { type AgentSide, proposalSides, stateOfProposal } from '../../../agent/proposal-sides.js';
 import type { StoryEvent, StoryWait } from '../../../http/dashboard/facts.js';
 import type { JournalRow } from '../../../mesh/audit/tables.js';
+import { cutText } from '../../../runtime/text.js';
 import { timeOfUlid } from '../../../runtime/ulid.js';
+import { NOT_AWARDED } from '../../../work/proposals/machine.js';
 import { PROPOSAL } from '../../../work/proposals/proposal-wire.js';
 import { approvalEvents, approvalsIn, approvalWait } from './approval.js';
 import { auditedAbout, decisionEvent, envelopeOf } from './decisions.js';
@@ -11,6 +13,7 @@ import { eventOf, type StoryContext, type StorySource, type Told } from './told.
 
 const MAX_MESSAGES = 200;
 const SLACK_MS = 60_000;
+const REASON_CHARS = 1_000;
 
 /** Proposals of work between agents; ended ones that no agent remembers are in the journal. */
 export function proposalSource(context: StoryContext): StorySource {
@@ -130,12 +133,24 @@ async function eventsOf(rows: readonly JournalRow[], context: StoryContext): Pro
     const decision = decisionEvent(row, audited, context.key);
     const word = row.code === null ? (WORDS[row.type] ?? decision.word) : decision.word;
     const { payload } = envelopeOf(row);
+    const failed = row.type === 'error' && row.code === null ? failureIn(payload) : undefined;
     const rejected = row.type === 'task-reject' ? (payload as { rejectionReason?: string }).rejectionReason : undefined;
     return {
       ...decision,
       word,
       link: row.envelopeId,
+      ...failed,
       ...(rejected !== undefined && { rule: rejected, text: rejected }),
     };
   });
+}
+
+/** An error ends a proposal; from its proposer, it takes the proposal back. */
+function failureIn(payload: unknown): Partial<StoryEvent> {
+  const { code, message } = payload as { code?: unknown; message?: unknown };
+  if (typeof code !== 'string' || typeof message !== 'string') return {};
+  const text = cutText(message, REASON_CHARS);
+  if (code === 'CANCELLED') return { word: 'canceled', code, text };
+  if (code === 'PROPOSAL_REJECTED') return { word: message === NOT_AWARDED ? 'rejected' : 'canceled', code, text };
+  return { code, text };
 }

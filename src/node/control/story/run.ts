@@ -169,20 +169,20 @@ function taskEvents(
   const outcome = isOwn ? outcomeOf(event) : undefined;
   const attempt = isOwn ? event.attempt : now.attempt;
   const ended = outcome
-    ? [
-        eventOf(key, {
-          at,
-          from: ('by' in event && event.by) || now.by || null,
-          to: view.agent,
-          ...outcome,
-          attempt,
-          proof,
-        }),
-      ]
+    ? [eventOf(key, { at, ...wayOf(event, now.by ?? null, view.agent), ...outcome, attempt, proof })]
     : [];
   if (!changed.includes(id) || now.phase === outcome?.word) return ended;
   const taker = takers.get(attemptKey(id, now.attempt)) ?? now.by;
   return [...ended, phaseEvent({ ...now, by: taker }, at, view, key, proof)];
+}
+
+/** Who says how an attempt went: its worker, the run that checked it, or the agent that was asked for advice. */
+function wayOf(event: LoopEvent, worker: string | null, run: string): Pick<StoryEvent, 'from' | 'to'> {
+  if (event.type === 'answered') {
+    return event.adviser === undefined ? { from: run, to: null } : { from: event.adviser, to: run };
+  }
+  if (event.type === 'judged' || event.type === 'unjudged') return { from: run, to: worker };
+  return { from: ('by' in event && event.by) || worker, to: run };
 }
 
 function phaseEvent(

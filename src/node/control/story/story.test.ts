@@ -25,6 +25,7 @@ function source(kind: StorySource['kind'], ...ids: readonly string[]): StorySour
   };
 }
 
+const NOT_FOUND = new EclipticError('STORY_NOT_FOUND', 'not known');
 const codeOf = (finding: Promise<unknown>) => finding.catch((error: EclipticError) => error.code);
 
 describe('a story', () => {
@@ -103,16 +104,16 @@ describe('a story of several nodes', () => {
       devices(async () => remote),
       SELF,
     );
-    expect(story!.events.map(({ word, from }) => [word, from])).toEqual([
+    expect(story.events.map(({ word, from }) => [word, from])).toEqual([
       ['allowed', 'sun'],
       ['stored', 'sun'],
       ['done', `mars@${THERE}`],
     ]);
     expect(story).toMatchObject({ state: 'done', over: true, endedAt: 40, parties: ['sun', `mars@${THERE}`] });
-    expect(story!.nodes).toMatchObject([{ state: 'complete' }, { node: THERE, state: 'complete' }]);
+    expect(story.nodes).toMatchObject([{ state: 'complete' }, { node: THERE, state: 'complete' }]);
     const only = await acrossNodes(
       '01A',
-      undefined,
+      NOT_FOUND,
       devices(async () => remote),
       SELF,
     );
@@ -123,10 +124,37 @@ describe('a story of several nodes', () => {
     const unknown = async () => Promise.reject(new EclipticError('STORY_NOT_FOUND', 'unknown'));
     const late = async () => Promise.reject(new EclipticError('PEER_UNREACHABLE', 'it did not answer'));
     const nodesWith = async (ask: StoryDevices['ask'], connected?: boolean) =>
-      (await acrossNodes('01A', own, devices(ask, connected), SELF))!.nodes[1];
+      (await acrossNodes('01A', own, devices(ask, connected), SELF)).nodes[1];
     expect(await nodesWith(unknown)).toMatchObject({ state: 'complete' });
     expect(await nodesWith(late)).toMatchObject({ state: 'missing', since: 5, reason: 'it did not answer' });
     expect(await nodesWith(async () => remote, false)).toMatchObject({ state: 'missing', reason: 'the node is away' });
-    expect(await acrossNodes('01A', undefined, devices(unknown), SELF)).toBeUndefined();
+  });
+
+  it('that is unknown here and there ends with an error, which names a device that was not asked [FC.29]', async () => {
+    const unknown = async () => Promise.reject(new EclipticError('STORY_NOT_FOUND', 'unknown'));
+    const late = async () => Promise.reject(new EclipticError('PEER_UNREACHABLE', 'no answer'));
+    const saidBy = (ask: StoryDevices['ask'], connected?: boolean) =>
+      acrossNodes('01A', NOT_FOUND, devices(ask, connected), SELF).catch(({ code, message }) => [code, message]);
+    expect(await saidBy(unknown)).toEqual(['STORY_NOT_FOUND', 'not known']);
+    const away = 'not known; shelf is away since 1970-01-01T00:00:00.005Z; it may know it';
+    expect(await saidBy(unknown, false)).toEqual(['STORY_NOT_FOUND', away]);
+    const silent = 'not known; shelf could not be asked (no answer); it may know it';
+    expect(await saidBy(late)).toEqual(['STORY_NOT_FOUND', silent]);
+  });
+
+  it('of a lease has it once, held by one agent, as the device says that knows it best [FC.29]', async () => {
+    const taken = (at: number, from: string, text: string) =>
+      event(at, 'taken', { from, proof: { kind: 'record', text } });
+    const lease = { kind: 'lease', over: false, state: 'held' } as const;
+    const mine = storyOf(told({ ...lease, events: [taken(10, `alice@${HERE}`, 'not confirmed yet')] }), CONTEXT);
+    const theirs = storyOf(told({ ...lease, events: [taken(18, `alice@${HERE}`, 'fencing token 3')] }), CONTEXT);
+    const story = await acrossNodes(
+      '01A',
+      mine,
+      devices(async () => theirs),
+      SELF,
+    );
+    expect(story.events).toMatchObject([{ word: 'taken', from: 'alice', proof: { text: 'fencing token 3' } }]);
+    expect(story.parties).toEqual(['alice']);
   });
 });

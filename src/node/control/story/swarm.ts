@@ -16,10 +16,14 @@ export function swarmSource(context: StoryContext): StorySource {
       const over = isOver(session);
       return {
         ...{ id, kind: 'swarm', title, state: status, over, startedAt: createdAt },
-        // The log has no times.
-        endedAt: null,
+        // The log has no times; the member notes that of the end.
+        endedAt: over ? endOf(id, context) : null,
         waits: over ? null : swarmWait(session),
-        events: recordsOf(id, context).flatMap((one) => recordEvents(one, id, session, context.key)),
+        events: recordsOf(id, context)
+          .flatMap((one) => recordEvents(one, id, session, context.key))
+          .map((event, at, all) =>
+            over && at === all.length - 1 && event.word === status ? { ...event, at: endOf(id, context) } : event,
+          ),
         parties: [creator, ...participants],
         payload: { ...session, subTasks: session.subTasks.map(({ result: _, ...rest }) => rest) },
         related: session.subTasks.map((subTask) => ({ id: `${id}/${subTask.id}`, kind: 'sub-task' as const })),
@@ -45,19 +49,22 @@ export function subTaskSource(context: StoryContext): StorySource {
       const records = recordsOf(swarm, context).filter(
         ({ record }) => 'subTask' in record && record.subTask === subTask.id,
       );
-      return tellSubTask(id, swarm, session, subTask, records, context.key);
+      const changedAt = participationOf(swarm, context)?.changedAt(subTask.id) ?? null;
+      return tellSubTask(id, { swarm, session, subTask, records, changedAt }, context.key);
     },
   };
 }
 
-function tellSubTask(
-  id: string,
-  swarm: string,
-  session: SwarmSession,
-  subTask: SwarmSubTask,
-  records: readonly Numbered[],
-  key: string,
-): Told {
+interface KnownSubTask {
+  readonly swarm: string;
+  readonly session: SwarmSession;
+  readonly subTask: SwarmSubTask;
+  readonly records: readonly Numbered[];
+  /** When it got into its present state. */
+  readonly changedAt: number | null;
+}
+
+function tellSubTask(id: string, { swarm, session, subTask, records, changedAt }: KnownSubTask, key: string): Told {
   const { description: title, status, reason, assignedAgent } = subTask;
   const planned = eventOf(key, {
     ...{ at: session.createdAt, from: session.creator, to: assignedAgent, word: 'pending', text: title },
@@ -65,16 +72,19 @@ function tellSubTask(
   });
   // A member without a seat has no log: it knows the present state only.
   const present = eventOf(key, {
-    ...{ at: null, from: assignedAgent, word: status, text: reason ?? null },
+    ...{ at: changedAt, from: assignedAgent, word: status, text: reason ?? null },
     ...(subTask.attempts > 0 && { attempt: subTask.attempts }),
     proof: { kind: 'record', text: 'shared document of the swarm' },
   });
-  const told = records.flatMap((one) => recordEvents(one, swarm, session, key));
+  const told = records
+    .flatMap((one) => recordEvents(one, swarm, session, key))
+    .map(({ link: _, ...event }, at, all) => (at === all.length - 1 ? { ...event, at: changedAt } : event));
   const over = status === 'completed' || status === 'failed';
   return {
-    ...{ id, kind: 'sub-task', title, state: status, over, startedAt: session.createdAt, endedAt: null },
+    ...{ id, kind: 'sub-task', title, state: status, over, startedAt: session.createdAt },
+    endedAt: over ? changedAt : null,
     waits: subTaskWait(subTask, session),
-    events: [planned, ...(told.length > 0 ? told.map(({ link: _, ...event }) => event) : [present])],
+    events: [planned, ...(told.length > 0 ? told : [present])],
     parties: [session.creator, assignedAgent],
     payload: subTask,
     related: [
@@ -92,8 +102,8 @@ interface Numbered extends Entry {
 }
 
 /** The settled records, with the attempt that each is about. */
-function recordsOf(swarm: string, { node }: StoryContext): Numbered[] {
-  const participation = node.swarms.find(swarm)?.participations.get(swarm);
+function recordsOf(swarm: string, context: StoryContext): Numbered[] {
+  const participation = participationOf(swarm, context);
   const leases = new Map<string, { attempt: number; holder: string }>();
   return (participation?.machine.settled ?? []).map((entry, at): Numbered => {
     const { record } = entry;
@@ -159,6 +169,14 @@ function recordEvents(
     case 'end':
       return event({ from: session.arbiter, word: record.status, text: record.reason ?? null });
   }
+}
+
+function participationOf(swarm: string, { node }: StoryContext) {
+  return node.swarms.find(swarm)?.participations.get(swarm);
+}
+
+function endOf(swarm: string, context: StoryContext): number | null {
+  return participationOf(swarm, context)?.endedAt ?? null;
 }
 
 function sessionOf(id: string, { node }: StoryContext): SwarmSession | undefined {
