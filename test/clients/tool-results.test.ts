@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { ProposalListRow } from '../../src/node/control/rows.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { CLIENT_IDS, RealClient } from './coding-clients.js';
 import { type Received, ScriptedModel } from './scripted-model.js';
 
@@ -42,6 +43,12 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
             detail: 'by noon',
           });
           task = /Task (\S+) offered/.exec(said)![1]!;
+          // Offered means stored; it reaches alice a moment later.
+          const isThere = async () =>
+            (await node.call<ProposalListRow[]>('proposals', { agent: 'alice' })).some(
+              ({ proposal }) => proposal.proposalId === task,
+            );
+          await until(isThere, 'alice has the offer');
           return { tool: 'mesh_task', input: { action: 'list' } };
         },
         { tool: 'mesh_state', input: { action: 'set', key: 'plan.step', value: 'review' } },
