@@ -1,7 +1,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { Answered, MessageLine, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
-import { ApiError, post, read, type StreamEvent } from './api.js';
-import { begin, closed, connection, follow } from './stream.js';
+import { ApiError, connection, NoAnswer, post, read, type StreamEvent } from './api.js';
+import { begin, closed, follow } from './stream.js';
 import { TEXT } from './text.js';
 import { noteAnswered, waiting } from './waiting.js';
 
@@ -105,7 +105,8 @@ export async function act<T>(name: string, params: unknown): Promise<T | undefin
     return await post<T>(name, params);
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
-    tell(TEXT.failed(String((error as Error).message)));
+    const { message } = error as Error;
+    tell(error instanceof NoAnswer ? message : TEXT.failed(message));
     return undefined;
   }
 }
@@ -124,7 +125,15 @@ export async function answer(item: WaitingItem, action: WaitingAction, text?: st
     const isAnswered = error instanceof ApiError && error.status === 409;
     if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
     const { message } = error as Error;
-    tell(isGone ? TEXT.gone : isAnswered ? TEXT.elsewhere(message) : TEXT.failed(message));
+    tell(
+      isGone
+        ? TEXT.gone
+        : isAnswered
+          ? TEXT.elsewhere(message)
+          : error instanceof NoAnswer
+            ? message
+            : TEXT.failed(message),
+    );
   } finally {
     busy.value = new Set([...busy.value].filter((id) => id !== item.id));
   }

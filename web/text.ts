@@ -30,6 +30,12 @@ export const TEXT = {
   staleAtAll: 'not connected; reconnecting',
   stalePart: (reason: string) => `not up to date: ${reason}`,
   sampled: (shown: number, total: number) => `sampled: ${shown} of ${total} messages shown in the last second`,
+  noAnswer: {
+    read: 'The node does not answer.',
+    sent: 'The node does not answer; nothing was sent.',
+    unsure: 'The node stopped answering; it may have taken this or not. Look before you send it again.',
+    unread: 'Not read yet: the node does not answer.',
+  },
   reconnect: 'The node does not answer. The data below is the last that arrived.',
   closed: {
     title: 'This page is not open',

@@ -132,6 +132,8 @@ describe('the layout of the orrery', () => {
     expect(healthOf({ state: 'ready', workers: [worker('healthy')] })).toBe('good');
     expect(healthOf({ state: 'ready', workers: [worker('healthy'), worker('unavailable')] })).toBe('warn');
     expect(healthOf({ state: 'unstaffed', workers: [] })).toBe('hollow');
+    expect(healthOf({ state: 'unreachable', workers: [], fix: null })).toBe('away');
+    expect(healthOf({ state: 'unreachable', workers: [], fix: 'ecliptic staff' })).toBe('hollow');
     expect(healthOf({ state: 'failed', workers: [] })).toBe('bad');
   });
 });

@@ -1,11 +1,12 @@
 /** Texts of the overview. */
 export const OVERVIEW_TEXT = {
   loading: 'Reading the agents.',
-  facts: (agents: number, working: number, unstaffed: number) =>
+  facts: (agents: number, working: number, unstaffed: number, unreachable: number) =>
     [
       `${agents} ${agents === 1 ? 'agent' : 'agents'}`,
       ...(working > 0 ? [`${working} working`] : []),
       ...(unstaffed > 0 ? [`${unstaffed} unstaffed`] : []),
+      ...(unreachable > 0 ? [`${unreachable} unreachable`] : []),
     ].join(', '),
   nodes: (count: number, away: number) =>
     `${count} ${count === 1 ? 'node' : 'nodes'}${away > 0 ? `, ${away} away` : ''}`,

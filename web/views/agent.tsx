@@ -5,6 +5,7 @@ import type { ProviderRow } from '../../src/providers/registry/registered-provid
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { Facts, Section, Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { lineKey } from '../store.js';
@@ -19,7 +20,7 @@ const TASKS = 200;
 /** One agent: what it is, who works for it, and what it did. */
 export function Agent({ address }: { address: string }) {
   const { value: all, error } = useRead<readonly AgentRow[]>('agents');
-  if (!all) return <Empty>{AGENT_TEXT.loading}</Empty>;
+  if (!all) return <Unread error={error} reading={AGENT_TEXT.loading} />;
   // The key of a node may be shortened.
   const agent = all.find((row) => addressOf(row) === address) ?? all.find((row) => addressOf(row).startsWith(address));
   return (

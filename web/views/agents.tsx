@@ -2,6 +2,7 @@ import type { AgentRow } from '../../src/node/control/rows.js';
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { State } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { href } from '../route.js';
 import { useRead } from '../stream.js';
 import { SEND_TEXT } from '../text/send.js';
@@ -19,7 +20,7 @@ export function Agents({ rest }: { rest: string }) {
 /** All agents, by tier: their states, their workers, and what an unstaffed one lacks. */
 function All() {
   const { value: all, error } = useRead<readonly AgentRow[]>('agents');
-  if (!all) return <Empty>{TEXT.agents.loading}</Empty>;
+  if (!all) return <Unread error={error} reading={TEXT.agents.loading} />;
   if (all.length === 0) {
     return (
       <Empty command={TEXT.agents.noneCommand}>

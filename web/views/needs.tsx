@@ -2,6 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { SentAnswer, WaitingAction, WaitingItem } from '../../src/http/dashboard/facts.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { shortAddress } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { answer, busy, now, replying } from '../store.js';
 import { ACTION_KEYS, ACTIONS, KINDS, span, TEXT } from '../text.js';
 import {
@@ -19,7 +20,7 @@ import {
 /** What waits for the owner: the selected item is open, and can be answered on the spot. */
 export function Needs() {
   const items = listed.value;
-  if (!items) return <Empty>{TEXT.needs.loading}</Empty>;
+  if (!items) return <Unread error={waitingError.value} reading={TEXT.needs.loading} />;
   const gone = closedItem.value;
   return (
     <>

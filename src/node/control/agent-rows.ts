@@ -30,7 +30,7 @@ export function agentRows(cards: readonly AgentCard[], { node, failures, codingA
       description: card.description,
       state,
       failure: failure?.message ?? null,
-      reason: failure?.message ?? card.status?.reason ?? null,
+      reason: failure?.message ?? (unreachable ? 'its node is away' : (card.status?.reason ?? null)),
       fix: card.status?.fix ?? null,
       workers: [
         ...own.map(({ id, type, state: health }) => ({ id, type, state: health })),
