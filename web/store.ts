@@ -43,6 +43,8 @@ export function start(): void {
     now.value = Date.now();
   }, 1_000);
   follow('waiting');
+  // The names of devices.
+  follow('peers');
   void begin(take);
 }
 

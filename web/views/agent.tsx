@@ -4,7 +4,7 @@ import type { AgentRow, LeaseLine, TaskRow, ToolRow } from '../../src/node/contr
 import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
-import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
+import { AgentName, Ago, deviceName, Id, Json, State } from '../parts/facts.js';
 import { Unread } from '../parts/read.js';
 import { Facts, Section, Table } from '../parts/table.js';
 import { href } from '../route.js';
@@ -49,7 +49,7 @@ function Found({ agent, address }: { agent: AgentRow; address: string }) {
     <article class={state === 'unstaffed' ? 'agent is-hollow' : 'agent'}>
       <h3>
         <span class="mono">{id}</span>
-        {node !== null && <span class="dim"> {AGENT_TEXT.onNode(node.slice(0, 8))}</span>}
+        {node !== null && <span class="dim"> {AGENT_TEXT.onNode(deviceName(node))}</span>}
       </h3>
       <Facts
         rows={[

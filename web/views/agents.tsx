@@ -1,7 +1,7 @@
 import type { AgentRow } from '../../src/node/control/rows.js';
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
-import { State } from '../parts/facts.js';
+import { deviceName, State } from '../parts/facts.js';
 import { Unread } from '../parts/read.js';
 import { href } from '../route.js';
 import { useRead } from '../stream.js';
@@ -65,7 +65,7 @@ function Row({ agent }: { agent: AgentRow }) {
         <a class="mono" href={href('agents', addressOf(agent))}>
           {id}
         </a>
-        {node !== null && <span class="dim"> {TEXT.agents.remote(node.slice(0, 8))}</span>}
+        {node !== null && <span class="dim"> {TEXT.agents.remote(deviceName(node))}</span>}
         {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}{' '}
         <a class="quiet" href={sendAddress({ to: node === null ? id : `${id}@${node}` })}>
           {SEND_TEXT.send}
