@@ -117,7 +117,8 @@ export const TEXT = {
     load: (queued: number, working: number) =>
       queued + working === 0 ? 'idle' : `${queued} queued, ${working} working`,
     staff: 'How to staff it',
-    count: (all: number, unstaffed: number) => `${all} agents, ${unstaffed} unstaffed`,
+    count: (all: number, unstaffed: number, unreachable: number) =>
+      `${all} agents, ${unstaffed} unstaffed${unreachable > 0 ? `, ${unreachable} unreachable` : ''}`,
   },
   messages: {
     label: 'Latest messages, newest first',

@@ -14,6 +14,10 @@ export const OVERVIEW_TEXT = {
     perSecond === 0 ? 'no messages now' : `${perSecond} ${perSecond === 1 ? 'message' : 'messages'} a second`,
   sampled: (shown: number) => `drawn from a sample of ${shown}`,
   flow: (perSecond: number) => `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)}/s`,
+  flowWithin: (perSecond: number) => {
+    const rate = Math.round(perSecond).toLocaleString('en');
+    return [[`${rate} msg/s`, 'within'], [`${rate}/s`]];
+  },
   title: (agents: number, connected: boolean) =>
     `${agents} ${agents === 1 ? 'agent' : 'agents'}${connected ? '' : ', away'}`,
   collapsed: (working: number, unstaffed: number) => `${working} working, ${unstaffed} unstaffed`,

@@ -30,10 +30,11 @@ function All() {
   }
   const sorted = [...all].sort((a, b) => a.tier - b.tier || a.id.localeCompare(b.id));
   const unstaffed = all.filter(({ state }) => state === 'unstaffed').length;
+  const unreachable = all.filter(({ state }) => state === 'unreachable').length;
   return (
     <>
       <Stale error={error} />
-      <p class="dim">{TEXT.agents.count(all.length, unstaffed)}</p>
+      <p class="dim">{TEXT.agents.count(all.length, unstaffed, unreachable)}</p>
       <table class="agents">
         <thead>
           <tr>

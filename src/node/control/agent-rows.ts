@@ -31,7 +31,8 @@ export function agentRows(cards: readonly AgentCard[], { node, failures, codingA
       state,
       failure: failure?.message ?? null,
       reason: failure?.message ?? (unreachable ? 'its node is away' : (card.status?.reason ?? null)),
-      fix: card.status?.fix ?? null,
+      // Of an agent that is away, only whether it was unstaffed.
+      fix: unreachable && card.status?.state !== 'unstaffed' ? null : (card.status?.fix ?? null),
       workers: [
         ...own.map(({ id, type, state: health }) => ({ id, type, state: health })),
         ...(isOwn && card.id === OWNER ? [{ id: OWNER, type: 'person', state }] : []),
