@@ -108,7 +108,7 @@ function Gone({ gone: { item, given } }: { gone: ClosedItem }) {
   const away = given ? undefined : missing.value.find(({ node }) => node === item.node?.node);
   const age = given ? span(now.value - given.at) : '';
   return (
-    <span class="sent" role="status">
+    <span class="sent">
       {away
         ? TEXT.needs.unknown(away.name)
         : given
