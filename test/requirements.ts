@@ -994,6 +994,11 @@ const face = section('dashboard', 'FC.', [
     'gateway',
     'During faults the page shows within two seconds what the node says, and its stream has no gap.',
   ],
+  [
+    'FC.19',
+    'gateway',
+    'An item that was answered elsewhere says where and how, and no key that was meant for it answers another one.',
+  ],
   ['FC.60', 'gateway', 'The page lists tasks and runs of plans; a run is followed to its end, and tried again.'],
   ['FC.61', 'gateway', 'A task is canceled on the page, and its question is answered there.'],
   ['FC.62', 'gateway', 'The page shows conversations, inboxes and the outbox; the owner replies as a person.'],

@@ -1,4 +1,8 @@
+import { signal } from '@preact/signals';
 import { parsePlain } from './plain-json.js';
+import { TEXT } from './text.js';
+
+export const connection = signal<'connecting' | 'live' | 'broken'>('connecting');
 
 /** The page's key: a request without it is refused, and pages of other origins cannot read it. */
 const KEY = 'ecliptic-page-key';
@@ -14,6 +18,9 @@ export class ApiError extends Error {
     this.code = code;
   }
 }
+
+/** The node could not be reached. */
+export class NoAnswer extends Error {}
 
 /** Exchanges the token of a link for a session. */
 export async function openSession(token: string): Promise<void> {
@@ -37,7 +44,14 @@ async function json<T>(path: string, init: RequestInit): Promise<T> {
 
 async function call(path: string, init: RequestInit): Promise<Response> {
   const headers = { ...(init.headers as Record<string, string>), 'X-Ecliptic-Page': localStorage.getItem(KEY) ?? '' };
-  const response = await fetch(path, { ...init, headers, cache: 'no-store', credentials: 'same-origin' });
+  const wasBroken = connection.peek() === 'broken';
+  const request = { ...init, headers, cache: 'no-store', credentials: 'same-origin' } as const;
+  const response = await fetch(path, request).catch((error: Error) => {
+    if (error.name === 'AbortError') throw error;
+    // Of a request during which the connection broke, nobody knows here whether it arrived.
+    const { read, sent, unsure } = TEXT.noAnswer;
+    throw new NoAnswer(init.method !== 'POST' ? read : wasBroken ? sent : unsure, { cause: error });
+  });
   if (response.ok) return response;
   const body = (await response.json().catch(() => ({}))) as { error?: { message?: string; code?: string } };
   throw new ApiError(response.status, body.error?.message ?? `HTTP ${response.status}`, body.error?.code);

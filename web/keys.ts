@@ -1,8 +1,9 @@
 import { signal } from '@preact/signals';
 import { PLACES } from './places.js';
 import { go } from './route.js';
-import { answer, isSettled, move, replying, selected } from './store.js';
+import { answer, replying } from './store.js';
 import { ACTION_KEYS } from './text.js';
+import { isSettled, move, selected } from './waiting.js';
 
 export const helpOpen = signal(false);
 export const SEARCH_ID = 'search';

@@ -1,12 +1,14 @@
 import { useEffect, useRef } from 'preact/hooks';
+import { connection } from './api.js';
 import { helpOpen, SEARCH_ID } from './keys.js';
 import { PLACES } from './places.js';
 import { go, href, route } from './route.js';
-import { isStale, lineKey, messages, narrow, notice, now, sampled, waiting } from './store.js';
-import { closed, connection, lastHeard, node, readOf } from './stream.js';
+import { isStale, lineKey, messages, narrow, notice, now, sampled } from './store.js';
+import { closed, lastHeard, node, readOf } from './stream.js';
 import { span, TEXT } from './text.js';
 import { Line } from './views/messages.js';
 import { Needs } from './views/needs.js';
+import { waiting } from './waiting.js';
 
 const LOG_LINES = 8;
 

@@ -1,24 +1,11 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { Answered, MessageLine, Waiting, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
-import { ApiError, post, read, type StreamEvent } from './api.js';
-import { begin, closed, connection, follow, readOf } from './stream.js';
+import type { Answered, MessageLine, WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js';
+import { ApiError, connection, NoAnswer, post, read, type StreamEvent } from './api.js';
+import { begin, closed, follow } from './stream.js';
 import { TEXT } from './text.js';
+import { noteAnswered, waiting } from './waiting.js';
 
-/** The page's state besides the reads of its views: what waits, the latest messages, and notices. */
-
-const waitingRead = readOf<Waiting>('waiting');
-/** Items whose answer was taken, until the stream sends a list without them. */
-const answered = signal<ReadonlySet<string>>(new Set());
-/** Undefined until it first arrives. */
-export const waiting = computed(() => waitingRead.value.value?.items.filter(({ id }) => !answered.value.has(id)));
-/** Devices of the owner's whose items are not in the list. */
-export const missing = computed(() => waitingRead.value.value?.missing ?? []);
-export const waitingError = computed(() => waitingRead.value.error);
-effect(() => {
-  const ids = new Set(waitingRead.value.value?.items.map(({ id }) => id));
-  const left = [...answered.peek()].filter((id) => ids.has(id));
-  if (left.length < answered.peek().size) answered.value = new Set(left);
-});
+/** The page's state besides the reads of its views and what waits: the latest messages, answers and notices. */
 
 /** Newest first. */
 export const messages = signal<readonly MessageLine[] | undefined>(undefined);
@@ -29,27 +16,6 @@ export const now = signal(Date.now());
 /** The outcome of the last answer, for people and screen readers. */
 export const notice = signal('');
 export const isStale = computed(() => connection.value !== 'live');
-
-const selectedId = signal<string | undefined>(undefined);
-export const selected = computed(() => {
-  const items = waiting.value ?? [];
-  return items.find(({ id }) => id === selectedId.value) ?? items[0];
-});
-/** When the selection last changed without the owner's doing. */
-let movedAt = 0;
-effect(() => {
-  const id = selected.value?.id;
-  if (id === undefined || id === selectedId.value) return;
-  selectedId.value = id;
-  movedAt = Date.now();
-});
-
-const SETTLED_MS = 500;
-
-/** A key must not answer an item that took the place of another one a moment ago. */
-export function isSettled(): boolean {
-  return Date.now() - movedAt >= SETTLED_MS;
-}
 
 effect(() => {
   const count = waiting.value?.length ?? 0;
@@ -77,6 +43,8 @@ export function start(): void {
     now.value = Date.now();
   }, 1_000);
   follow('waiting');
+  // The names of devices.
+  follow('peers');
   void begin(take);
 }
 
@@ -123,19 +91,6 @@ function note(counts: { shown: number; total: number }): void {
   }, SAMPLED_MS);
 }
 
-export function select(id: string): void {
-  movedAt = 0;
-  selectedId.value = id;
-}
-
-/** Selects the item that is so many places further. */
-export function move(by: number): void {
-  const items = waiting.value ?? [];
-  const at = items.findIndex(({ id }) => id === selected.value?.id);
-  const next = items[Math.min(items.length - 1, Math.max(0, at + by))];
-  if (next) select(next.id);
-}
-
 let noticeEnds: ReturnType<typeof setTimeout> | undefined;
 
 export function tell(text: string): void {
@@ -152,7 +107,8 @@ export async function act<T>(name: string, params: unknown): Promise<T | undefin
     return await post<T>(name, params);
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
-    tell(TEXT.failed(String((error as Error).message)));
+    const { message } = error as Error;
+    tell(error instanceof NoAnswer ? message : TEXT.failed(message));
     return undefined;
   }
 }
@@ -163,16 +119,23 @@ export async function answer(item: WaitingItem, action: WaitingAction, text?: st
   try {
     const params = { id: item.id, action, ...(text !== undefined && { text }) };
     const { state, node } = await post<Answered>('waiting.answer', params);
-    tell(state === 'sent' ? TEXT.sent(action, node?.name ?? '') : TEXT.answered(action));
-    // The stream sends the new list; until then the answered item must not be answered again.
-    if (state === 'confirmed') answered.value = new Set([...answered.value, item.id]);
+    tell(state === 'sent' ? TEXT.sent(action, item.title, node?.name ?? '') : TEXT.answered(action, item.title));
     if (replying.value === item.id) replying.value = undefined;
+    noteAnswered(item, state === 'confirmed');
   } catch (error) {
     const isGone = error instanceof ApiError && error.status === 404;
     const isAnswered = error instanceof ApiError && error.status === 409;
     if (error instanceof ApiError && error.status === 401) closed.value = 'ended';
     const { message } = error as Error;
-    tell(isGone ? TEXT.gone : isAnswered ? TEXT.elsewhere(message) : TEXT.failed(message));
+    tell(
+      isGone
+        ? TEXT.gone
+        : isAnswered
+          ? TEXT.elsewhere(message)
+          : error instanceof NoAnswer
+            ? message
+            : TEXT.failed(message),
+    );
   } finally {
     busy.value = new Set([...busy.value].filter((id) => id !== item.id));
   }

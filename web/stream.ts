@@ -1,7 +1,7 @@
 import { type Signal, signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { NodeView } from '../src/http/dashboard/facts.js';
-import { ApiError, openSession, readEvents, type StreamEvent } from './api.js';
+import { ApiError, connection, openSession, readEvents, type StreamEvent } from './api.js';
 
 /** The page's one stream: its connection, and the reads that it follows. */
 
@@ -13,7 +13,6 @@ export interface Read<T> {
 }
 
 export const node = signal<NodeView | undefined>(undefined);
-export const connection = signal<'connecting' | 'live' | 'broken'>('connecting');
 export const lastHeard = signal<number | undefined>(undefined);
 /** Why the page has no session. */
 export const closed = signal<'used' | 'ended' | undefined>(undefined);

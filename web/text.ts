@@ -30,6 +30,12 @@ export const TEXT = {
   staleAtAll: 'not connected; reconnecting',
   stalePart: (reason: string) => `not up to date: ${reason}`,
   sampled: (shown: number, total: number) => `sampled: ${shown} of ${total} messages shown in the last second`,
+  noAnswer: {
+    read: 'The node does not answer.',
+    sent: 'The node does not answer; nothing was sent.',
+    unsure: 'The node stopped answering; it may have taken this or not. Look before you send it again.',
+    unread: 'Not read yet: the node does not answer.',
+  },
   reconnect: 'The node does not answer. The data below is the last that arrived.',
   closed: {
     title: 'This page is not open',
@@ -63,6 +69,8 @@ export const TEXT = {
   needs: {
     label: 'What waits for you, oldest first',
     none: 'Nothing waits for you.',
+    noneKnown: (names: readonly string[]) =>
+      `Nothing that is known here waits for you; items of ${names.join(', ')} are not known while ${names.length === 1 ? 'it is' : 'they are'} away.`,
     noneHow:
       'Approval requests, mail to you, held mail, changed tools, escalated tasks and failing workers appear here. The same list in a terminal:',
     noneCommand: 'ecliptic waiting',
@@ -70,6 +78,8 @@ export const TEXT = {
     noAction: 'Nothing can be done about it at present; it can be retried when its run has ended.',
     replyLabel: 'Your reply',
     send: 'Send',
+    sendKey: 'Ctrl+Enter sends',
+    notSent: 'Your text was not sent.',
     cancel: 'Cancel',
     denied: (left: string) => `denied in ${left} without an answer`,
     expires: (left: string) => `expires in ${left}`,
@@ -78,11 +88,17 @@ export const TEXT = {
     sent: (action: WaitingAction, by: string, age: string) =>
       `${ACTIONS[action]}: sent by ${by} ${age} ago, not confirmed yet; it is repeated until it is`,
     refused: (action: WaitingAction, reason: string) => `${ACTIONS[action]}: refused, ${reason}`,
+    given: (action: WaitingAction, by: string | null, age: string) =>
+      by === null ? `denied ${age} ago, because no answer came in time` : `answered on ${by}, ${action}, ${age} ago`,
+    over: 'no longer waits',
+    overHow: 'no longer waits: answered elsewhere, withdrawn or expired',
+    unknown: (name: string) => `not known while ${name} is away`,
     missing: (name: string, reason: string, age: string | undefined) =>
       `Items of ${name} are missing: ${reason}${age === undefined ? '' : `, last heard of ${age} ago`}.`,
   },
-  answered: (action: WaitingAction) => `Done: ${ACTIONS[action].toLowerCase()}.`,
-  sent: (action: WaitingAction, name: string) => `${ACTIONS[action]}: sent to ${name}, which has not confirmed it yet.`,
+  answered: (action: WaitingAction, title: string) => `${DONE[action]}: ${title}`,
+  sent: (action: WaitingAction, title: string, name: string) =>
+    `${ACTIONS[action]}: sent to ${name}, which has not confirmed it yet: ${title}`,
   elsewhere: (message: string) => `Not taken: ${message}.`,
   failed: (message: string) => `That did not work: ${message}`,
   gone: 'It no longer waits: it was answered elsewhere, was withdrawn, or has expired.',
@@ -101,7 +117,8 @@ export const TEXT = {
     load: (queued: number, working: number) =>
       queued + working === 0 ? 'idle' : `${queued} queued, ${working} working`,
     staff: 'How to staff it',
-    count: (all: number, unstaffed: number) => `${all} agents, ${unstaffed} unstaffed`,
+    count: (all: number, unstaffed: number, unreachable: number) =>
+      `${all} agents, ${unstaffed} unstaffed${unreachable > 0 ? `, ${unreachable} unreachable` : ''}`,
   },
   messages: {
     label: 'Latest messages, newest first',
@@ -136,6 +153,19 @@ export const ACTIONS: Readonly<Record<WaitingAction, string>> = {
   approve: 'Approve',
   retry: 'Try again',
   restart: 'Restart',
+};
+
+const DONE: Readonly<Record<WaitingAction, string>> = {
+  'allow-once': 'Allowed once',
+  'allow-always': 'Allowed always',
+  deny: 'Denied',
+  reply: 'Replied',
+  done: 'Closed',
+  'let-in': 'Let in',
+  'turn-away': 'Turned away',
+  approve: 'Approved',
+  retry: 'Trying again',
+  restart: 'Restarting',
 };
 
 /** The key of each action in the list. */

@@ -16,7 +16,7 @@ const list = verb({
     const isElsewhere = items.some(({ node }) => node !== null);
     output.rows(
       items,
-      'nothing waits for you',
+      missing.length === 0 ? 'nothing waits for you' : noneKnown(missing),
       (item) => ({
         ID: shortId(item),
         AGE: item.since === null ? '-' : ageText(now - item.since),
@@ -50,6 +50,12 @@ const answer = verb({
     output.value(answered, () => `${answered.id}: ${answered.action}${state === 'sent' ? `, ${sent}` : confirmed}`);
   },
 });
+
+function noneKnown(missing: readonly MissingDevice[]): string {
+  const names = missing.map(({ name }) => name).join(', ');
+  const away = missing.length === 1 ? 'it is away' : 'they are away';
+  return oneLine(`nothing that is known here waits for you; items of ${names} are not known while ${away}`);
+}
 
 function shortId({ id, node }: WaitingItem): string {
   return node === null ? id : id.slice(0, id.length - node.node.length + KEY_DIGITS);

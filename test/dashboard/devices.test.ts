@@ -218,7 +218,41 @@ describe('the owner’s devices', () => {
       if (SHOTS) await page.screenshot({ path: join(SHOTS, 'devices.png') });
       await desktop.crash();
       await page.getByText(/Items of desktop are missing: it is not connected/).waitFor();
+      await item.getByText('not known while desktop is away').waitFor();
+      await page.keyboard.press('j');
       await item.waitFor({ state: 'detached' });
+      const none = 'othing that is known here waits for you; items of desktop are not known while it is away';
+      await page.getByText(`N${none}.`).waitFor();
+      expect(await page.getByText('Nothing waits for you.').count()).toBe(0);
+      expect((await laptop.run('waiting')).stdout).toContain(`n${none}`);
+      expect(faults).toEqual([]);
+    }),
+  );
+
+  it(
+    'say on their pages on which device an item was answered, and how [FC.19]',
+    inCluster(async (cluster) => {
+      const { desktop, laptop, ask } = await start(cluster);
+      const { page, context, faults } = await browse(cluster);
+      await page.goto(desktop.ready.page);
+      const other = await context.newPage();
+      await other.goto(laptop.ready.page);
+      const [here, there] = [page, other].map((one) => one.locator('.item[data-kind=approval]'));
+      const first = ask('login.js');
+      await here!.waitFor();
+      await there!.waitFor();
+      await laptop.json('waiting', 'answer', (await approvalOn(laptop)).id, 'allow-once');
+      await here!.getByText(/answered on laptop, allow-once, \d+ s ago/).waitFor();
+      await there!.getByText(/answered on laptop, allow-once, \d+ s ago/).waitFor();
+      await first;
+      for (const one of [page, other]) await one.keyboard.press('j');
+      await here!.waitFor({ state: 'detached' });
+      await there!.waitFor({ state: 'detached' });
+      const second = ask('again.js');
+      await there!.waitFor();
+      await desktop.run('approvals', 'deny', (await approvalOn(desktop)).id.slice('approval:'.length));
+      await there!.getByText(/answered on desktop, deny, \d+ s ago/).waitFor();
+      await second;
       expect(faults).toEqual([]);
     }),
   );

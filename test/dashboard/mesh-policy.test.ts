@@ -149,15 +149,19 @@ describe('the view of metrics', () => {
       const node = await cluster.start('desk', { args: ['--no-dht'] });
       const { page, faults } = await browse(cluster);
       const at = [0, 5_000, 10_000].map((ms) => 1_700_000_000_000 + ms);
-      const series = { routedPerSecond: [10, 250, 20], rssBytes: [2e8, 3e8, 1e8], ofLaterReleases: [1, 2, 3] };
+      const times = { routingP50Ms: [0, 4, 0], routingP99Ms: [0, 0, 0] };
+      const rates = { routedPerSecond: [10, 250, 20] };
+      const series = { ...rates, ...times, rssBytes: [2e8, 3e8, 1e8], ofLaterReleases: [1, 2, 3] };
       const history = { everyMs: 5_000, at, series };
       await page.route('**/api/metrics.history*', (route) => route.fulfill({ json: history }));
       await page.goto((await node.json<{ url: string }>('open')).url);
       await page.getByRole('navigation').getByRole('link', { name: 'Metrics' }).click();
-      await page.locator('.chart canvas').nth(2).waitFor();
+      await page.locator('.chart canvas').nth(3).waitFor();
       const captions = await page.locator('.chart figcaption').allTextContents();
       expect(captions).toEqual([
         expect.stringContaining('routed 20/s (max 250/s)'),
+        // No message is no time of 0 ms.
+        expect.stringMatching(/p50 no data \(max 4 ms\).*p99 no data$/),
         expect.stringContaining('process 100 MB (max 300 MB)'),
         expect.stringContaining('ofLaterReleases 3 (max 3)'),
       ]);

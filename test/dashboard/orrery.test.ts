@@ -26,7 +26,8 @@ function skyWith(agents: readonly AgentRow[], more: Partial<Parameters<typeof sk
 }
 
 function lay(sky: Sky, { width = 792, height = 470, opened = new Set<string>() } = {}): Layout {
-  return layOut(sky, { width, height, opened, measure: (text) => text.length * 6.6, counts: () => 'counts' });
+  const texts = { counts: () => 'counts', title: (agents: number) => `${agents} agents, away` };
+  return layOut(sky, { width, height, opened, measure: (text) => text.length * 6.6, ...texts });
 }
 
 describe('the layout of the orrery', () => {
@@ -93,6 +94,26 @@ describe('the layout of the orrery', () => {
     expect(near).toEqual([]);
   });
 
+  it('gives many agents of one tier several orbits, tier 0 too, and keeps names off the headings [FC.50]', () => {
+    const suns = Array.from({ length: 200 }, (_, at) => agent(`sun-${at}`, 0));
+    const { bodies, labels } = lay(skyWith(suns), { opened: new Set(['']) });
+    const near = bodies.flatMap((a, at) =>
+      bodies.slice(at + 1).filter((b) => Math.hypot(a.x - b.x, a.y - b.y) < a.r + b.r - 0.5),
+    );
+    expect(near).toEqual([]);
+    expect(labels.length).toBeGreaterThan(20);
+    const peers = [1, 2, 3].map((at) => ({ node: `${at}`.repeat(64), name: `laptop-${at}`, state: 'away' }));
+    const remote = peers.flatMap(({ node }) => many(16, { node, origin: 'remote', state: 'unreachable' }));
+    const { systems, labels: names } = lay(skyWith([...ROSTER, ...remote], { peers }));
+    for (const { title, count } of systems) {
+      const right = title.x + (title.text.length + `${count} agents, away`.length) * 6.6 + 8;
+      for (const { x, y, width, text } of names) {
+        const meets = x + width / 2 > title.x && x - width / 2 < right && Math.abs(y - title.y) < 12;
+        expect(meets, text).toBe(false);
+      }
+    }
+  });
+
   it('bonds agents that hold leases in one repository [FC.50]', () => {
     const lease = (holder: string, repository: string) => ({
       holder,
@@ -132,6 +153,8 @@ describe('the layout of the orrery', () => {
     expect(healthOf({ state: 'ready', workers: [worker('healthy')] })).toBe('good');
     expect(healthOf({ state: 'ready', workers: [worker('healthy'), worker('unavailable')] })).toBe('warn');
     expect(healthOf({ state: 'unstaffed', workers: [] })).toBe('hollow');
+    expect(healthOf({ state: 'unreachable', workers: [], fix: null })).toBe('away');
+    expect(healthOf({ state: 'unreachable', workers: [], fix: 'ecliptic staff' })).toBe('hollow');
     expect(healthOf({ state: 'failed', workers: [] })).toBe('bad');
   });
 });

@@ -159,6 +159,14 @@ describe('the page in a browser', () => {
       await page.locator('.connection', { hasText: 'stale' }).waitFor();
       expect(await page.locator('.message', { hasText: 'before' }).count()).toBe(1);
       if (SHOTS) await page.screenshot({ path: join(SHOTS, 'stale.png') });
+      for (const name of ['Providers', 'Metrics', 'Documents']) {
+        await page.getByRole('link', { name, exact: true }).click();
+        const unread = 'stale: Not read yet: the node does not answer.';
+        await page.locator(`main.view-${name.toLowerCase()}`, { hasText: unread }).first().waitFor();
+        // Nor headings above nothing.
+        if (name === 'Providers') expect(await page.locator('main h3').count()).toBe(0);
+      }
+      await page.getByRole('link', { name: 'Messages' }).click();
       await node.start();
       await node.call('send', { as: 'sun', to: 'mars', payload: 'after', type: 'notification' });
       await page.locator('.connection', { hasText: 'live' }).waitFor();
@@ -166,7 +174,14 @@ describe('the page in a browser', () => {
       expect(await page.locator('.message', { hasText: 'before' }).count()).toBe(1);
       void node.request('sun', 'mars', { text: 'Write the login page.' }).catch(() => {});
       await page.locator('.item[data-kind=approval]').waitFor();
+      await node.crash();
+      await page.locator('.connection', { hasText: 'stale' }).waitFor();
       // Selects it, as a key is not taken for an item that has just come.
+      await page.keyboard.press('j');
+      await page.keyboard.press('d');
+      await page.locator('.notice', { hasText: /^The node does not answer; nothing was sent\.$/ }).waitFor();
+      await node.start();
+      await page.locator('.connection', { hasText: 'live' }).waitFor();
       await page.keyboard.press('j');
       await page.keyboard.press('d');
       await page.getByText('Nothing waits for you.').waitFor();

@@ -186,6 +186,14 @@ describe('the views of conversations', () => {
         caller: 'operator',
         arguments: { what: `a desk ${MARKUP}`, times: 3, unit: 'inch', exact: true, box: { width: 1.5 } },
       });
+      // A result does not stand beside arguments that it is not of.
+      await form.getByLabel('times (required)').fill('few');
+      await form.getByRole('button', { name: 'Call' }).click();
+      await form.getByText('must be a whole number').waitFor();
+      expect(await page.locator('.result').count()).toBe(0);
+      const focused = form.locator('input:focus');
+      await focused.waitFor();
+      expect(await focused.inputValue()).toBe('few');
       await isHarmless(page, faults);
     }),
   );

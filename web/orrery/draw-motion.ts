@@ -8,7 +8,11 @@ export interface Moving {
   readonly waves: readonly Wave[];
   /** Empty while messages are shown as arcs. */
   readonly flows: readonly Flow[];
+  /** Messages a second within each node that is one body. */
+  readonly within: ReadonlyMap<number, number>;
   readonly rate: (perSecond: number) => string;
+  /** Lines for the rate within a node: the first that its disc has room for. */
+  readonly rateWithin: (perSecond: number) => readonly (readonly string[])[];
 }
 
 interface Drawn extends Moving {

@@ -194,7 +194,7 @@ function crosses(canvas: Canvas, bodies: readonly Body[]): void {
   canvas.stroke();
 }
 
-function drawLabels(canvas: Canvas, { layout, paint, title }: Picture): void {
+function drawLabels(canvas: Canvas, { layout, paint, title, within, rateWithin }: Picture): void {
   const { labels, bodies, systems } = layout;
   canvas.font = paint.font;
   canvas.textAlign = 'center';
@@ -211,19 +211,27 @@ function drawLabels(canvas: Canvas, { layout, paint, title }: Picture): void {
     canvas.fillText(text, x, y);
   }
   // The number of agents in a node that is one body.
-  for (const { star, system, x, y, health } of bodies) {
+  for (const [index, { star, system, x, y, r, health }] of bodies.entries()) {
     if (star) continue;
-    canvas.font = paint.titleFont;
+    const rate = within.get(index);
+    canvas.font = paint.font;
+    const fits = (line: string) => canvas.measureText(line).width < 1.85 * r;
+    const lines = (rate === undefined ? [] : rateWithin(rate)).find((one) => one.every(fits)) ?? [];
+    const top = y - (lines.length * LABEL_HEIGHT) / 2;
     canvas.fillStyle = health === 'hollow' ? paint.dim : paint.ground;
-    canvas.fillText(String(systems[system]!.count), x, y);
+    for (const [at, line] of lines.entries()) canvas.fillText(line, x, top + (at + 1) * LABEL_HEIGHT + 2);
+    canvas.font = paint.titleFont;
+    canvas.fillText(String(systems[system]!.count), x, top);
   }
   canvas.textAlign = 'left';
   for (const system of systems) {
     const { x, y, text } = system.title;
     canvas.font = paint.titleFont;
     const after = x + canvas.measureText(text).width + 8;
+    canvas.font = paint.font;
     canvas.fillStyle = paint.ground;
-    canvas.fillRect(x - 2, y - 8, after - x + 80, 16);
+    canvas.fillRect(x - 2, y - 8, after - x + canvas.measureText(title(system)).width + 4, 16);
+    canvas.font = paint.titleFont;
     canvas.fillStyle = system.node.connected ? paint.text : paint.dim;
     canvas.fillText(text, x, y);
     canvas.font = paint.font;

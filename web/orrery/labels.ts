@@ -1,5 +1,4 @@
 import type { Body, Label, LayoutInit, System } from './layout.js';
-import { MAX_BODIES } from './sky.js';
 
 interface Box {
   readonly left: number;
@@ -48,15 +47,15 @@ function overlaps(a: Box, b: Box): boolean {
 export function placeLabels(
   bodies: readonly Body[],
   systems: readonly System[],
-  { width, height, measure }: Pick<LayoutInit, 'width' | 'height' | 'measure'>,
+  { width, height, measure, title: beside }: Pick<LayoutInit, 'width' | 'height' | 'measure' | 'title'>,
 ): Label[] {
   const taken = new Boxes();
   bodies.forEach(({ x, y, r }, index) => {
     const reach = r + 4;
     taken.add({ left: x - reach, top: y - reach, right: x + reach, bottom: y + reach }, index);
   });
-  for (const { title, orbits } of systems) {
-    const titleWidth = measure(title.text) * 1.3 + 80;
+  for (const { title, orbits, count, node } of systems) {
+    const titleWidth = measure(title.text) * 1.3 + measure(beside(count, node.connected)) + 12;
     taken.add({ left: title.x, top: title.y - 12, right: title.x + titleWidth, bottom: title.y + 4 }, -1);
     for (const { label } of orbits) {
       if (label) taken.add({ left: label.x - 10, top: label.y - 8, right: label.x + 10, bottom: label.y + 8 }, -1);
@@ -66,9 +65,7 @@ export function placeLabels(
   // Those of the inner tiers and of busy agents have the first choice.
   const order = bodies.map((_, index) => index).sort((a, b) => rank(bodies[a]!) - rank(bodies[b]!) || a - b);
   for (const body of order) {
-    const { x, y, r, text, star, isWorking, system } = bodies[body]!;
-    // Names of some of hundreds at random would say nothing.
-    if (star && star.tier > 0 && !isWorking && systems[system]!.count > MAX_BODIES) continue;
+    const { x, y, r, text } = bodies[body]!;
     const size = measure(text);
     const fits = ({ left, top, right, bottom }: Box) =>
       left >= 2 && top >= 2 && right <= width - 2 && bottom <= height - 2;
@@ -100,5 +97,9 @@ function candidates(x: number, y: number, reach: number, size: number): Box[] {
     box(x - aside, y),
     box(x + aside * 0.7, y + up),
     box(x - aside * 0.7, y + up),
+    box(x + aside * 0.7, y - up),
+    box(x - aside * 0.7, y - up),
+    box(x, y + up + LABEL_HEIGHT),
+    box(x, y - up - LABEL_HEIGHT),
   ];
 }

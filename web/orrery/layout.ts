@@ -66,6 +66,8 @@ export interface LayoutInit {
   /** The width of a label's text. */
   readonly measure: (text: string) => number;
   readonly counts: (working: number, unstaffed: number) => string;
+  /** What stands beside the name of a node. */
+  readonly title: (agents: number, connected: boolean) => string;
 }
 
 const PADDING = 20;
@@ -79,7 +81,10 @@ const MAX_RADIUS = 16;
 const SPACING = 15;
 /** Between neighbours of the name of a tier. */
 const LABEL_ROOM = 40;
-const TIERS = [1, 2, 3] as const;
+type Tier = Star['tier'];
+const TIERS: readonly Tier[] = [1, 2, 3];
+/** More agents of tier 0 have orbits of their own around the centre. */
+const MAX_SUNS = 6;
 
 interface Cell {
   readonly x: number;
@@ -157,7 +162,7 @@ function systemOf({ node, index, cell, stars, init, bodies, at }: SystemInit): S
     for (const { address } of stars) at.set(address, bodies.length);
     at.set(id, bodies.length);
     const working = stars.filter((star) => star.working > 0).length;
-    const unstaffed = stars.filter(({ health }) => health === 'hollow').length;
+    const unstaffed = stars.filter(({ state }) => state === 'unstaffed').length;
     const text = init.counts(working, unstaffed);
     const r = Math.min(Math.min(rx, ry) * 0.6, 16 + 1.6 * Math.sqrt(stars.length));
     const about = { star: undefined, system: index, health: worst(stars), isWorking: working > 0 };
@@ -165,15 +170,16 @@ function systemOf({ node, index, cell, stars, init, bodies, at }: SystemInit): S
     return { ...base, rx: r + 8, ry: r + 8, orbits: [], isCollapsed: true };
   }
   const orbits: Orbit[] = [];
+  const centre = stars.filter(({ tier }) => tier === 0);
+  const suns = centre.length > MAX_SUNS ? [] : centre;
   const put = (star: Star, px: number, py: number, most: number) => {
     at.set(star.address, bodies.length);
-    const least = star.tier === 0 ? SUN_RADIUS : BASE_RADIUS;
+    const least = suns.includes(star) ? SUN_RADIUS : BASE_RADIUS;
     const r = Math.min(most, MAX_RADIUS, least + 2 * Math.sqrt(star.queued + star.working));
     const about = { health: star.health, isWorking: star.working > 0, text: star.name };
     bodies.push({ id: star.address, star, system: index, x: px, y: py, r, ...about });
   };
-  const suns = stars.filter(({ tier }) => tier === 0);
-  const rings = ringsOf(stars, rx, ry);
+  const rings = ringsOf(stars, suns.length === centre.length ? TIERS : [0, ...TIERS], rx, ry);
   // Several agents of tier 0 share the centre.
   const core = suns.length > 1 ? Math.min(rings[0]!.share * 0.5, 0.16) : 0;
   const room = (perimeter(core * rx, core * ry) / Math.max(1, suns.length)) * 0.4;
@@ -181,12 +187,15 @@ function systemOf({ node, index, cell, stars, init, bodies, at }: SystemInit): S
     const angle = (number / suns.length) * 2 * Math.PI + Math.PI;
     put(star, x + core * rx * Math.cos(angle), y + core * ry * Math.sin(angle), suns.length > 1 ? room : MAX_RADIUS);
   });
+  const gap = rings.length > 1 ? rings[1]!.share - rings[0]!.share : 1;
   for (const { tier, share, members, isFirst } of rings) {
     const orbit = { rx: rx * share, ry: ry * share };
     // Each orbit begins elsewhere, so that labels of neighbouring orbits are not in one line.
     const phase = -Math.PI / 2 + (tier - 1) * 0.45 + 0.3;
     const step = isFirst ? stepBesideLabel(members.length, orbit) : (2 * Math.PI) / Math.max(1, members.length);
-    const most = Math.max(1.6, (perimeter(orbit.rx, orbit.ry) / Math.max(1, members.length)) * 0.38);
+    // Neighbours are nearest at the ends of the longer axis, and orbits at those of the shorter one.
+    const nearest = Math.min(Math.min(orbit.rx, orbit.ry) * Math.min(step, 2), Math.min(rx, ry) * gap);
+    const most = Math.max(1.6, nearest * 0.45);
     const dashed: [number, number][] = [];
     members.forEach((star, number) => {
       const angle = phase + number * step;
@@ -216,7 +225,7 @@ function tierLabel(x: number, y: number, { rx, ry }: { rx: number; ry: number },
 }
 
 interface Ring {
-  readonly tier: (typeof TIERS)[number];
+  readonly tier: Tier;
   /** Of the outermost radius. */
   readonly share: number;
   readonly members: readonly Star[];
@@ -225,22 +234,22 @@ interface Ring {
 }
 
 /** One ring for each tier, and further ones where its agents would be too close. */
-function ringsOf(stars: readonly Star[], rx: number, ry: number): Ring[] {
-  const groups = TIERS.map((tier) => stars.filter((star) => star.tier === tier));
-  const counts = TIERS.map(() => 1);
-  const most = Math.max(TIERS.length, Math.floor((Math.min(rx, ry) * 0.75) / SPACING));
+function ringsOf(stars: readonly Star[], tiers: readonly Tier[], rx: number, ry: number): Ring[] {
+  const groups = tiers.map((tier) => stars.filter((star) => star.tier === tier));
+  const counts = tiers.map(() => 1);
+  const most = Math.max(tiers.length, Math.floor((Math.min(rx, ry) * 0.75) / SPACING));
   for (;;) {
     const shares = sharesOf(counts);
     const crowded = groups
-      .map((group, tier) => {
-        const rings = shares[tier]!;
+      .map((group, index) => {
+        const rings = shares[index]!;
         const length = rings.reduce((sum, share) => sum + perimeter(rx * share, ry * share), 0);
-        return { tier, crowd: (group.length * SPACING) / length };
+        return { index, crowd: (group.length * SPACING) / length };
       })
       .sort((a, b) => b.crowd - a.crowd)[0]!;
     const total = counts.reduce((sum, count) => sum + count, 0);
-    if (crowded.crowd <= 1 || total >= most) return spread(groups, shares, rx, ry);
-    counts[crowded.tier]!++;
+    if (crowded.crowd <= 1 || total >= most) return spread({ groups, tiers, shares }, rx, ry);
+    counts[crowded.index]!++;
   }
 }
 
@@ -254,8 +263,14 @@ function sharesOf(counts: readonly number[]): number[][] {
   );
 }
 
-function spread(groups: readonly Star[][], shares: readonly number[][], rx: number, ry: number): Ring[] {
-  return TIERS.flatMap((tier, index) => {
+interface Crowd {
+  readonly groups: readonly Star[][];
+  readonly tiers: readonly Tier[];
+  readonly shares: readonly number[][];
+}
+
+function spread({ groups, tiers, shares }: Crowd, rx: number, ry: number): Ring[] {
+  return tiers.flatMap((tier, index) => {
     const [group, rings] = [groups[index]!, shares[index]!];
     const lengths = rings.map((share) => perimeter(rx * share, ry * share));
     const whole = lengths.reduce((sum, length) => sum + length, 0);

@@ -135,6 +135,18 @@ export class Motion {
       .sort((a, b) => b.rate - a.rate);
   }
 
+  /** Messages a second between agents of one body: a node that is not opened. */
+  within(layout: Layout, total: number | undefined, now: number): ReadonlyMap<number, number> {
+    const recent = this.#recent(now);
+    const found = new Map<number, number>();
+    for (const { from, to } of recent) {
+      const body = layout.at.get(from);
+      if (body === undefined || layout.bodies[body]?.star || (to !== '*' && layout.at.get(to) !== body)) continue;
+      found.set(body, (found.get(body) ?? 0) + Math.max(1, (total ?? 0) / recent.length));
+    }
+    return found;
+  }
+
   /** Bodies have other numbers in another layout. */
   relayout(): void {
     this.arcs = [];

@@ -6,7 +6,8 @@ import type { Body } from './layout.js';
 import { Scene, type SceneText } from './scene.js';
 import type { Sky } from './sky.js';
 
-const TEXT: SceneText = { counts: OVERVIEW_TEXT.collapsed, title: OVERVIEW_TEXT.title, rate: OVERVIEW_TEXT.flow };
+const { collapsed: counts, title, flow: rate, flowWithin: rateWithin } = OVERVIEW_TEXT;
+const TEXT: SceneText = { counts, title, rate, rateWithin };
 
 /** The agents of all nodes as bodies on orbits, and their messages as light between them. */
 export function Orrery({ sky, label }: { sky: Sky; label: string }) {

@@ -10,6 +10,7 @@ export interface SceneText {
   readonly counts: (working: number, unstaffed: number) => string;
   readonly title: (agents: number, connected: boolean) => string;
   readonly rate: (perSecond: number) => string;
+  readonly rateWithin: (perSecond: number) => readonly (readonly string[])[];
 }
 
 const FLOW_MS = 1_000;
@@ -41,7 +42,7 @@ export class Scene {
   #frame: number | undefined;
   #flowTimer: ReturnType<typeof setTimeout> | undefined;
   /** In the last picture. */
-  #flows = 0;
+  #rates = 0;
   #frames = 0;
   #spentMs = 0;
 
@@ -130,7 +131,7 @@ export class Scene {
   #layOut(): Layout {
     this.#context.font = this.#paint.font;
     const measure = (text: string) => this.#context.measureText(text).width;
-    return layOut(this.#sky, { ...this.#size, opened: this.#opened, measure, counts: this.#text.counts });
+    return layOut(this.#sky, { ...this.#size, opened: this.#opened, measure, ...this.#text });
   }
 
   #relayout(): void {
@@ -192,22 +193,25 @@ export class Scene {
     const motion = this.#motion;
     const isFlow = motion.isFlow(this.#total, before, this.#prefersStill);
     const flows = isFlow ? motion.flows(this.#layout, this.#total, before) : [];
+    const within = isFlow ? motion.within(this.#layout, this.#total, before) : new Map<number, number>();
+    const rates = flows.length + within.size;
     const { arcs, waves } = motion;
-    const { rate, title } = this.#text;
+    const { rate, rateWithin, title } = this.#text;
     const picture = {
-      ...{ layout: this.#layout, paint: this.#paint, ratio, now, arcs, waves, flows, rate },
+      ...{ layout: this.#layout, paint: this.#paint, ratio, now, arcs, waves, flows, within },
+      ...{ rate, rateWithin },
       ...{ selected: this.selected, hovered: this.#hovered },
       title: ({ count, node }: System) => title(count, node.connected),
     };
     // Flows rest, but change with each second.
-    if (this.#isOld || flows.length > 0 || this.#flows > 0) drawStill(this.#stillContext, picture);
+    if (this.#isOld || rates > 0 || this.#rates > 0) drawStill(this.#stillContext, picture);
     this.#isOld = false;
-    this.#flows = flows.length;
+    this.#rates = rates;
     drawFrame(this.#context, this.#still, picture);
     this.#report(performance.now() - before, flows.length);
     // A flow ends when its messages end, and no event tells of that.
     clearTimeout(this.#flowTimer);
-    if (flows.length > 0) this.#flowTimer = setTimeout(() => this.#drawSoon(), FLOW_MS);
+    if (rates > 0) this.#flowTimer = setTimeout(() => this.#drawSoon(), FLOW_MS);
   }
 
   /** Facts about the picture for tests and for people who look for the cause of a slow page. */

@@ -54,12 +54,13 @@ export interface SkySources {
 }
 
 /** Which health an agent's ring shows: its own state, and trouble of a worker behind a state that is still good. */
-export function healthOf({ state, workers }: Pick<AgentRow, 'state' | 'workers'>): Health {
+export function healthOf({ state, workers, fix }: Pick<AgentRow, 'state' | 'workers'> & Partial<AgentRow>): Health {
   switch (state as string) {
     case 'unstaffed':
       return 'hollow';
     case 'unreachable':
-      return 'away';
+      // How to staff it is known of an agent that was unstaffed when its node went away.
+      return fix ? 'hollow' : 'away';
     case 'failed':
     case 'unavailable':
       return 'bad';

@@ -15,6 +15,17 @@ export interface ChartData {
   readonly series: Readonly<Record<string, readonly number[]>>;
 }
 
+type Sample = number | null;
+
+/** Times of messages: the node samples 0 where there was no message to measure. */
+const TIMES = /^(?:routing|delivery)P\d+Ms$/;
+
+/** The samples of a series; null where there was nothing to measure. */
+function samplesOf(name: string, { series }: ChartData): readonly Sample[] {
+  const values = series[name] ?? [];
+  return TIMES.test(name) ? values.map((value) => (value === 0 ? null : value)) : values;
+}
+
 /** A chart of some series over time, with its latest and greatest values as text. */
 export function Chart({ text, data }: { text: ChartText; data: ChartData }) {
   const box = useRef<HTMLDivElement>(null);
@@ -58,7 +69,7 @@ export function Chart({ text, data }: { text: ChartText; data: ChartData }) {
             <span class={TONES[at % TONES.length]} aria-hidden="true">
               {MARKS[at % MARKS.length]}
             </span>{' '}
-            {summary(text, name, data.series[series] ?? [])}
+            {summary(text, name, samplesOf(series, data))}
           </span>
         ))}
       </figcaption>
@@ -69,9 +80,12 @@ export function Chart({ text, data }: { text: ChartText; data: ChartData }) {
 
 const MARKS = ['━', '╍', '┅', '╸', '┈'];
 
-function summary({ unit }: ChartText, name: string, values: readonly number[]): string {
-  const most = values.reduce((max, value) => Math.max(max, value), 0);
-  return METRICS_TEXT.summary(name, unit(values.at(-1) ?? 0), unit(most));
+function summary({ unit }: ChartText, name: string, values: readonly Sample[]): string {
+  const known = values.filter((value) => value !== null);
+  if (known.length === 0) return METRICS_TEXT.noData(name);
+  const most = known.reduce((max, value) => Math.max(max, value), 0);
+  const latest = values.at(-1) ?? null;
+  return METRICS_TEXT.summary(name, latest === null ? METRICS_TEXT.none : unit(latest), unit(most));
 }
 
 function clock(seconds: number): string {
@@ -79,7 +93,7 @@ function clock(seconds: number): string {
 }
 
 function columns({ series }: ChartText, data: ChartData): uPlot.AlignedData {
-  return [data.at.map((at) => at / 1_000), ...series.map(([name]) => [...(data.series[name] ?? [])])];
+  return [data.at.map((at) => at / 1_000), ...series.map(([name]) => [...samplesOf(name, data)])];
 }
 
 function optionsOf({ series, unit }: ChartText, width: number, paint: () => Paint): uPlot.Options {
@@ -108,7 +122,8 @@ function optionsOf({ series, unit }: ChartText, width: number, paint: () => Pain
         stroke: () => paint()[TONES[at % TONES.length]!],
         dash: [...DASHES[at % DASHES.length]!],
         width: 1.5,
-        points: { show: false },
+        // A sample between two gaps has no line.
+        points: { show: series.some(([name]) => TIMES.test(name)), size: 3 },
       })),
     ],
   };

@@ -1,6 +1,7 @@
+import type { PeerRow } from '../../src/network/peers/network.js';
 import { href } from '../route.js';
 import { now, tell } from '../store.js';
-import { node } from '../stream.js';
+import { node, readOf } from '../stream.js';
 import { STATE_MARKS, span, TEXT } from '../text.js';
 
 const SHORT_CHARS = 8;
@@ -63,11 +64,19 @@ export function AgentName({ address }: { address: string }) {
   );
 }
 
-/** An address with its node's key cut; an agent of this node has its name alone. */
+/** What people call a node, where this node knows it and no other has the same name; otherwise its key, cut. */
+export function deviceName(key: string): string {
+  const devices = [...(readOf<readonly PeerRow[]>('peers').value.value ?? []), ...(node.value ? [node.value] : [])];
+  const name = devices.find((one) => one.node === key)?.name;
+  const isClear = name && devices.every((one) => one.name !== name || one.node === key);
+  return isClear ? name : key.slice(0, SHORT_CHARS);
+}
+
+/** An address with the name of its node, or its key cut; an agent of this node has its name alone. */
 export function shortAddress(address: string): string {
   const own = node.value && `@${node.value.node}`;
   if (own && address.endsWith(own)) return address.slice(0, -own.length);
-  return address.replace(/@([0-9a-f]{8})[0-9a-f]+$/, '@$1');
+  return address.replace(/@([0-9a-f]{9,64})$/, (_, key: string) => `@${deviceName(key)}`);
 }
 
 /** Any value, as folded JSON text. */

@@ -1,5 +1,5 @@
 import { type ComponentChildren, cloneElement, type VNode } from 'preact';
-import { useId } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 
 /** A form that asks the node, never the browser, to do something. */
 export function Form({
@@ -46,6 +46,7 @@ export function Field({
   inline = false,
   hint,
   error,
+  focusFor,
   children,
 }: {
   label: string;
@@ -53,13 +54,19 @@ export function Field({
   inline?: boolean;
   hint?: string | undefined;
   error?: string | undefined;
+  /** Takes the focus whenever this becomes another object. */
+  focusFor?: object | undefined;
   /** The control. */
   children: VNode<{ 'aria-describedby'?: string }>;
 }) {
   const id = useId();
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (focusFor) box.current?.querySelector<HTMLElement>('input, textarea, select')?.focus();
+  }, [focusFor]);
   const isDescribed = hint !== undefined || error !== undefined;
   return (
-    <div class={inline ? 'field is-inline' : 'field'}>
+    <div ref={box} class={inline ? 'field is-inline' : 'field'}>
       {/* biome-ignore lint/a11y/noLabelWithoutControl: the control is the child */}
       <label>
         <span class="dim">{label}</span>

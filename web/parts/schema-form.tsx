@@ -34,6 +34,7 @@ export function SchemaFields({
   change: (entered: Entered) => void;
 }) {
   const fields = Object.entries(schema.properties ?? {});
+  const first = fields.map(([name]) => name).find((name) => Object.hasOwn(errors, name));
   if (fields.length === 0) return <p class="dim">{TOOLS_TEXT.noArguments}</p>;
   return (
     <>
@@ -50,6 +51,7 @@ export function SchemaFields({
             label={isRequired ? `${name} (${TOOLS_TEXT.required})` : name}
             hint={hints.join(' · ') || undefined}
             error={Object.hasOwn(errors, name) ? errors[name] : undefined}
+            focusFor={name === first ? errors : undefined}
           >
             <Control
               kind={kind}

@@ -76,6 +76,8 @@ export const METRICS_TEXT = {
   /** For a series that this page does not know. */
   other: (series: string): ChartText => ({ title: series, unit: plain, series: [[series, series]] }),
   summary: (name: string, latest: string, most: string) => `${name} ${latest} (max ${most})`,
+  none: 'no data',
+  noData: (name: string) => `${name} no data`,
   noHistory: (reason: string) => `No history of metrics: ${reason}. The counters since the start of the node:`,
   tooNew: 'The first samples come within seconds of the start of the node.',
   periodLabel: 'The last',

@@ -1,11 +1,12 @@
 /** Texts of the overview. */
 export const OVERVIEW_TEXT = {
   loading: 'Reading the agents.',
-  facts: (agents: number, working: number, unstaffed: number) =>
+  facts: (agents: number, working: number, unstaffed: number, unreachable: number) =>
     [
       `${agents} ${agents === 1 ? 'agent' : 'agents'}`,
       ...(working > 0 ? [`${working} working`] : []),
       ...(unstaffed > 0 ? [`${unstaffed} unstaffed`] : []),
+      ...(unreachable > 0 ? [`${unreachable} unreachable`] : []),
     ].join(', '),
   nodes: (count: number, away: number) =>
     `${count} ${count === 1 ? 'node' : 'nodes'}${away > 0 ? `, ${away} away` : ''}`,
@@ -13,6 +14,10 @@ export const OVERVIEW_TEXT = {
     perSecond === 0 ? 'no messages now' : `${perSecond} ${perSecond === 1 ? 'message' : 'messages'} a second`,
   sampled: (shown: number) => `drawn from a sample of ${shown}`,
   flow: (perSecond: number) => `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)}/s`,
+  flowWithin: (perSecond: number) => {
+    const rate = Math.round(perSecond).toLocaleString('en');
+    return [[`${rate} msg/s`, 'within'], [`${rate}/s`]];
+  },
   title: (agents: number, connected: boolean) =>
     `${agents} ${agents === 1 ? 'agent' : 'agents'}${connected ? '' : ', away'}`,
   collapsed: (working: number, unstaffed: number) => `${working} working, ${unstaffed} unstaffed`,

@@ -4,7 +4,8 @@ import type { AgentRow, LeaseLine, TaskRow, ToolRow } from '../../src/node/contr
 import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
-import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
+import { AgentName, Ago, deviceName, Id, Json, State } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { Facts, Section, Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { lineKey } from '../store.js';
@@ -19,7 +20,7 @@ const TASKS = 200;
 /** One agent: what it is, who works for it, and what it did. */
 export function Agent({ address }: { address: string }) {
   const { value: all, error } = useRead<readonly AgentRow[]>('agents');
-  if (!all) return <Empty>{AGENT_TEXT.loading}</Empty>;
+  if (!all) return <Unread error={error} reading={AGENT_TEXT.loading} />;
   // The key of a node may be shortened.
   const agent = all.find((row) => addressOf(row) === address) ?? all.find((row) => addressOf(row).startsWith(address));
   return (
@@ -48,7 +49,7 @@ function Found({ agent, address }: { agent: AgentRow; address: string }) {
     <article class={state === 'unstaffed' ? 'agent is-hollow' : 'agent'}>
       <h3>
         <span class="mono">{id}</span>
-        {node !== null && <span class="dim"> {AGENT_TEXT.onNode(node.slice(0, 8))}</span>}
+        {node !== null && <span class="dim"> {AGENT_TEXT.onNode(deviceName(node))}</span>}
       </h3>
       <Facts
         rows={[

@@ -1,7 +1,8 @@
 import type { AgentRow } from '../../src/node/control/rows.js';
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
-import { State } from '../parts/facts.js';
+import { deviceName, State } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { href } from '../route.js';
 import { useRead } from '../stream.js';
 import { SEND_TEXT } from '../text/send.js';
@@ -19,7 +20,7 @@ export function Agents({ rest }: { rest: string }) {
 /** All agents, by tier: their states, their workers, and what an unstaffed one lacks. */
 function All() {
   const { value: all, error } = useRead<readonly AgentRow[]>('agents');
-  if (!all) return <Empty>{TEXT.agents.loading}</Empty>;
+  if (!all) return <Unread error={error} reading={TEXT.agents.loading} />;
   if (all.length === 0) {
     return (
       <Empty command={TEXT.agents.noneCommand}>
@@ -29,10 +30,11 @@ function All() {
   }
   const sorted = [...all].sort((a, b) => a.tier - b.tier || a.id.localeCompare(b.id));
   const unstaffed = all.filter(({ state }) => state === 'unstaffed').length;
+  const unreachable = all.filter(({ state }) => state === 'unreachable').length;
   return (
     <>
       <Stale error={error} />
-      <p class="dim">{TEXT.agents.count(all.length, unstaffed)}</p>
+      <p class="dim">{TEXT.agents.count(all.length, unstaffed, unreachable)}</p>
       <table class="agents">
         <thead>
           <tr>
@@ -64,7 +66,7 @@ function Row({ agent }: { agent: AgentRow }) {
         <a class="mono" href={href('agents', addressOf(agent))}>
           {id}
         </a>
-        {node !== null && <span class="dim"> {TEXT.agents.remote(node.slice(0, 8))}</span>}
+        {node !== null && <span class="dim"> {TEXT.agents.remote(deviceName(node))}</span>}
         {sandbox !== null && <span class="dim"> {TEXT.agents.sandbox(sandbox)}</span>}{' '}
         <a class="quiet" href={sendAddress({ to: node === null ? id : `${id}@${node}` })}>
           {SEND_TEXT.send}

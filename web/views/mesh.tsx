@@ -4,6 +4,7 @@ import type { Diagnosis } from '../../src/node/control/rows.js';
 import { read } from '../api.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { Ago, State } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { Section, Table } from '../parts/table.js';
 import { act, tell } from '../store.js';
 import { useRead } from '../stream.js';
@@ -14,9 +15,10 @@ import { InviteForm } from './invite.js';
 export function Mesh() {
   const { value: peers, error } = useRead<readonly PeerRow[]>('peers');
   if (!peers) {
+    if (error === undefined) return <Unread reading={MESH_TEXT.loading} />;
     return (
       <Empty>
-        {error === undefined ? MESH_TEXT.loading : MESH_TEXT.noMesh} {error}
+        {MESH_TEXT.noMesh} {error}
       </Empty>
     );
   }
@@ -65,7 +67,7 @@ function Row({ peer }: { peer: PeerRow }) {
       </td>
       <td>
         {link}
-        {roundTripMs !== null && <div class="mono nowrap">{text.roundTrip(roundTripMs)}</div>}
+        {roundTripMs !== null && state === 'connected' && <div class="mono nowrap">{text.roundTrip(roundTripMs)}</div>}
         {skew !== undefined && <div class="warn">{skew}</div>}
       </td>
       <td>

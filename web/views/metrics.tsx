@@ -1,8 +1,9 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { A2AMetrics } from '../../src/mesh/observability.js';
-import { read } from '../api.js';
+import { connection, read } from '../api.js';
 import { Chart, type ChartData } from '../parts/chart.js';
 import { Empty, Stale } from '../parts/empty.js';
+import { Unread } from '../parts/read.js';
 import { Facts, Section } from '../parts/table.js';
 import { useRead } from '../stream.js';
 import { METRICS_TEXT } from '../text/metrics.js';
@@ -34,8 +35,10 @@ export function Metrics() {
       </p>
       {history ? (
         <Charts history={history} error={error} />
+      ) : error === undefined || connection.value === 'broken' ? (
+        <Unread reading={METRICS_TEXT.loading} />
       ) : (
-        <p class="dim">{error === undefined ? METRICS_TEXT.loading : METRICS_TEXT.noHistory(error)}</p>
+        <p class="dim">{METRICS_TEXT.noHistory(error)}</p>
       )}
       <Counters />
     </>
@@ -46,7 +49,9 @@ export function Metrics() {
 function useHistory(points: number): { readonly history: History | undefined; readonly error: string | undefined } {
   const [history, setHistory] = useState<History | undefined>(undefined);
   const [error, setError] = useState<string | undefined>(undefined);
+  const isBroken = connection.value === 'broken';
   useEffect(() => {
+    if (isBroken) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isOver = false;
     const next = async () => {
@@ -68,7 +73,7 @@ function useHistory(points: number): { readonly history: History | undefined; re
       isOver = true;
       clearTimeout(timer);
     };
-  }, [points]);
+  }, [points, isBroken]);
   return { history, error };
 }
 

@@ -2,30 +2,54 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { SentAnswer, WaitingAction, WaitingItem } from '../../src/http/dashboard/facts.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { shortAddress } from '../parts/facts.js';
-import { answer, busy, missing, now, replying, select, selected, waiting, waitingError } from '../store.js';
+import { Unread } from '../parts/read.js';
+import { answer, busy, now, replying } from '../store.js';
 import { ACTION_KEYS, ACTIONS, KINDS, span, TEXT } from '../text.js';
+import {
+  type ClosedItem,
+  closedItem,
+  dismiss,
+  listed,
+  missing,
+  select,
+  selected,
+  waiting,
+  waitingError,
+} from '../waiting.js';
 
 /** What waits for the owner: the selected item is open, and can be answered on the spot. */
 export function Needs() {
-  const items = waiting.value;
-  if (!items) return <Empty>{TEXT.needs.loading}</Empty>;
+  const items = listed.value;
+  if (!items) return <Unread error={waitingError.value} reading={TEXT.needs.loading} />;
+  const gone = closedItem.value;
   return (
     <>
       <Stale error={waitingError.value} />
       <Missing />
-      {items.length === 0 ? (
-        <Empty command={TEXT.needs.noneCommand}>
-          {TEXT.needs.none} {TEXT.needs.noneHow}
-        </Empty>
-      ) : (
+      {items.length > 0 && (
         <ol class="needs">
           {items.map((item) => (
-            <Item key={item.id} item={item} isSelected={item.id === selected.value?.id} />
+            <Item
+              key={item.id}
+              item={item}
+              isSelected={item.id === (gone?.item.id ?? selected.value?.id)}
+              gone={item.id === gone?.item.id ? gone : undefined}
+            />
           ))}
         </ol>
       )}
-      {items.length > 0 && <p class="dim keys">{TEXT.keys}</p>}
+      {waiting.value?.length === 0 ? <None /> : <p class="dim keys">{TEXT.keys}</p>}
     </>
+  );
+}
+
+/** Nothing waits, as far as this node knows. */
+function None() {
+  const names = missing.value.map(({ name }) => name);
+  return (
+    <Empty command={TEXT.needs.noneCommand}>
+      {names.length === 0 ? TEXT.needs.none : TEXT.needs.noneKnown(names)} {TEXT.needs.noneHow}
+    </Empty>
   );
 }
 
@@ -44,17 +68,20 @@ function Missing() {
   );
 }
 
-function Item({ item, isSelected }: { item: WaitingItem; isSelected: boolean }) {
+function Item({ item, isSelected, gone }: { item: WaitingItem; isSelected: boolean; gone: ClosedItem | undefined }) {
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (isSelected) row.current?.scrollIntoView({ block: 'nearest' });
   }, [isSelected]);
   const { id, kind, title, from, since, node, answer: sent } = item;
+  const names = ['item', isSelected && 'is-selected', gone && 'is-closed'].filter(Boolean);
+  // Who writes a reply at this moment must not lose the field: the next letters would be taken for keys.
+  const isOpen = isSelected && (!gone || replying.value === id);
   return (
-    <li ref={row} class={isSelected ? 'item is-selected' : 'item'} data-kind={kind}>
-      <button type="button" class="head" aria-expanded={isSelected} onClick={() => select(id)}>
-        <span class="kind warn">
-          <span aria-hidden="true">▲</span> {KINDS[kind]}
+    <li ref={row} class={names.join(' ')} data-kind={kind}>
+      <button type="button" class="head" aria-expanded={isOpen} onClick={() => (gone ? dismiss() : select(id))}>
+        <span class={gone ? 'kind dim' : 'kind warn'}>
+          <span aria-hidden="true">{gone ? '○' : '▲'}</span> {KINDS[kind]}
         </span>
         <span class="from mono">
           {shortAddress(from)}
@@ -68,11 +95,28 @@ function Item({ item, isSelected }: { item: WaitingItem; isSelected: boolean }) 
         <span class="age dim" title={since === null ? undefined : new Date(since).toISOString()}>
           {since === null ? '' : span(now.value - since)}
         </span>
-        <span class="title">{title}</span>
-        {sent && <Sent sent={sent} />}
+        <span class={gone ? 'title dim' : 'title'}>{title}</span>
+        {gone ? <Gone gone={gone} /> : sent && <Sent sent={sent} />}
       </button>
-      {isSelected && <Open item={item} />}
+      {isOpen && <Open item={item} isGone={gone !== undefined} />}
     </li>
+  );
+}
+
+/** Why a closed item no longer waits. */
+function Gone({ gone: { item, given } }: { gone: ClosedItem }) {
+  const away = given ? undefined : missing.value.find(({ node }) => node === item.node?.node);
+  const age = given ? span(now.value - given.at) : '';
+  return (
+    <span class="sent">
+      {away
+        ? TEXT.needs.unknown(away.name)
+        : given
+          ? TEXT.needs.given(given.action, given.by, age)
+          : given === undefined
+            ? TEXT.needs.over
+            : TEXT.needs.overHow}
+    </span>
   );
 }
 
@@ -85,11 +129,11 @@ function Sent({ sent: { state, action, by, at, reason } }: { sent: SentAnswer })
   );
 }
 
-function Open({ item }: { item: WaitingItem }) {
+function Open({ item, isGone }: { item: WaitingItem; isGone: boolean }) {
   const { until, details, diff, actions, kind, id } = item;
   return (
     <div class="open">
-      {until !== null && (
+      {until !== null && !isGone && (
         <p class="dim">
           {kind === 'approval'
             ? TEXT.needs.denied(span(until - now.value))
@@ -119,7 +163,7 @@ function Open({ item }: { item: WaitingItem }) {
           </pre>
         </figure>
       )}
-      {replying.value === id ? <Reply item={item} /> : <Actions item={item} actions={actions} />}
+      {replying.value === id ? <Reply item={item} isGone={isGone} /> : <Actions item={item} actions={actions} />}
     </div>
   );
 }
@@ -149,12 +193,12 @@ function Actions({ item, actions }: { item: WaitingItem; actions: readonly Waiti
   );
 }
 
-function Reply({ item }: { item: WaitingItem }) {
+function Reply({ item, isGone }: { item: WaitingItem; isGone: boolean }) {
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => field.current?.focus(), []);
   const send = () => {
     const text = field.current?.value.trim();
-    if (text) void answer(item, 'reply', text);
+    if (text && !isGone) void answer(item, 'reply', text);
   };
   return (
     <form
@@ -176,7 +220,7 @@ function Reply({ item }: { item: WaitingItem }) {
         />
       </label>
       <p class="actions">
-        <button type="submit" class="main" disabled={busy.value.has(item.id)}>
+        <button type="submit" class="main" disabled={isGone || busy.value.has(item.id)}>
           {TEXT.needs.send}
         </button>
         <button
@@ -187,6 +231,7 @@ function Reply({ item }: { item: WaitingItem }) {
         >
           {TEXT.needs.cancel}
         </button>
+        <span class="dim">{isGone ? TEXT.needs.notSent : TEXT.needs.sendKey}</span>
       </p>
     </form>
   );

@@ -6,6 +6,7 @@ import { Orrery } from '../orrery/orrery.js';
 import { type Sky, type Star, skyOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { AgentName, State } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { messages, now, sampled } from '../store.js';
 import { node, useRead } from '../stream.js';
 import { OVERVIEW_TEXT } from '../text/overview.js';
@@ -34,7 +35,7 @@ export function Overview() {
     addEventListener('keydown', toggle);
     return () => removeEventListener('keydown', toggle);
   }, []);
-  if (!agents) return <Empty>{OVERVIEW_TEXT.loading}</Empty>;
+  if (!agents) return <Unread error={error} reading={OVERVIEW_TEXT.loading} />;
   if (agents.length === 0) {
     return (
       <Empty command={TEXT.agents.noneCommand}>
@@ -75,9 +76,11 @@ export function Overview() {
 
 function factsOf({ stars, nodes }: Sky): string {
   const working = stars.filter((star) => star.working > 0).length;
-  const unstaffed = stars.filter(({ health }) => health === 'hollow').length;
+  const unstaffed = stars.filter(({ state }) => state === 'unstaffed').length;
+  const unreachable = stars.filter(({ state }) => state === 'unreachable').length;
   const away = nodes.filter(({ connected }) => !connected).length;
-  return `${OVERVIEW_TEXT.facts(stars.length, working, unstaffed)} · ${OVERVIEW_TEXT.nodes(nodes.length, away)}`;
+  const counts = OVERVIEW_TEXT.facts(stars.length, working, unstaffed, unreachable);
+  return `${counts} · ${OVERVIEW_TEXT.nodes(nodes.length, away)}`;
 }
 
 /** The true rate, also where the page gets a sample. */

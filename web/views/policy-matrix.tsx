@@ -1,4 +1,5 @@
 import type { SandboxCell, TierCell } from '../../src/node/control/policy-rows.js';
+import { deviceName } from '../parts/facts.js';
 import { Section } from '../parts/table.js';
 import { POLICY_TEXT } from '../text/policy.js';
 
@@ -93,7 +94,7 @@ export function SandboxMatrix({ cells }: { cells: readonly SandboxCell[] }) {
               <th scope="col">{POLICY_TEXT.tiers.from}</th>
               {targets.map(({ to, node }) => (
                 <th key={`${to} ${node}`} scope="col">
-                  {to ?? text.outside} {node !== null && text.on(node.slice(0, 8))}
+                  {to ?? text.outside} {node !== null && text.on(deviceName(node))}
                 </th>
               ))}
             </tr>

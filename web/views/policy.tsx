@@ -5,6 +5,7 @@ import type { AuditedEvent, PolicyMatrix } from '../../src/node/control/policy-r
 import { read } from '../api.js';
 import { Empty, Stale } from '../parts/empty.js';
 import { Clock, Id, shortAddress } from '../parts/facts.js';
+import { Unread } from '../parts/read.js';
 import { Section, Table } from '../parts/table.js';
 import { lineKey } from '../store.js';
 import { useRead } from '../stream.js';
@@ -28,7 +29,7 @@ export function Policy() {
           <SandboxMatrix cells={matrix.sandboxes} />
         </>
       ) : (
-        <Empty>{POLICY_TEXT.loading}</Empty>
+        <Unread reading={POLICY_TEXT.loading} />
       )}
       <Refusals
         ask={({ from, to, type }) => {

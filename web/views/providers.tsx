@@ -48,8 +48,8 @@ function List() {
           ))}
         </Table>
       )}
-      <Lanes lanes={lanes} />
-      <Changes changes={changes?.slice(0, SHOWN)} />
+      {lanes && <Lanes lanes={lanes} />}
+      {changes && <Changes changes={changes.slice(0, SHOWN)} />}
     </>
   );
 }
@@ -126,7 +126,7 @@ function Provider({ id }: { id: string }) {
       </Crumb>
       {provider ? <Stale error={error} /> : <Unread error={error} />}
       {provider && <Detail provider={provider} lanes={lanes} />}
-      <Changes changes={changes} />
+      {changes && <Changes changes={changes} />}
     </>
   );
 }
@@ -170,7 +170,7 @@ function Detail({ provider, lanes }: { provider: ProviderView; lanes: readonly L
   );
 }
 
-function Lanes({ lanes }: { lanes: readonly LaneRow[] | undefined }) {
+function Lanes({ lanes }: { lanes: readonly LaneRow[] }) {
   const close = async (lane: string) => {
     if (await act('lanes.close', { lane })) tell(PROVIDERS_TEXT.closed(lane));
   };
@@ -179,12 +179,12 @@ function Lanes({ lanes }: { lanes: readonly LaneRow[] | undefined }) {
   };
   return (
     <Section title={PROVIDERS_TEXT.lanes}>
-      {lanes?.length === 0 && (
+      {lanes.length === 0 && (
         <p class="dim">
           {PROVIDERS_TEXT.noLanes} {PROVIDERS_TEXT.noLanesHow}
         </p>
       )}
-      {lanes && lanes.length > 0 && (
+      {lanes.length > 0 && (
         <Table columns={PROVIDERS_TEXT.laneColumns} label={PROVIDERS_TEXT.lanes}>
           {lanes.map(({ lane, folder, providers, closed }) => (
             <tr key={lane}>
@@ -223,11 +223,11 @@ function Lanes({ lanes }: { lanes: readonly LaneRow[] | undefined }) {
   );
 }
 
-function Changes({ changes }: { changes: readonly ProviderChange[] | undefined }) {
+function Changes({ changes }: { changes: readonly ProviderChange[] }) {
   return (
     <Section title={PROVIDERS_TEXT.changes}>
-      {changes?.length === 0 && <p class="dim">{PROVIDERS_TEXT.noChanges}</p>}
-      {changes && changes.length > 0 && (
+      {changes.length === 0 && <p class="dim">{PROVIDERS_TEXT.noChanges}</p>}
+      {changes.length > 0 && (
         <Table columns={PROVIDERS_TEXT.changeColumns} label={PROVIDERS_TEXT.changes}>
           {changes.map(({ at, provider, what, from, to, reason }, index) => (
             <tr key={`${at} ${index}`}>

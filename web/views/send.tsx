@@ -2,7 +2,8 @@ import { useState } from 'preact/hooks';
 import type { RoutingResult } from '../../src/mesh/schemas.js';
 import type { AgentRow } from '../../src/node/control/rows.js';
 import { ApiError, post } from '../api.js';
-import { Id } from '../parts/facts.js';
+import { addressOf } from '../orrery/sky.js';
+import { Id, shortAddress } from '../parts/facts.js';
 import { Choice, Field, Form, jsonOrText, readJson } from '../parts/form.js';
 import { Payload } from '../parts/payload.js';
 import { Section } from '../parts/table.js';
@@ -103,7 +104,9 @@ function Composer({ draft }: { draft: Draft }) {
         </Field>
         <datalist id="send-agents">
           {!isTool &&
-            agents?.map(({ id, node }) => <option key={`${id}@${node}`} value={node ? `${id}@${node}` : id} />)}
+            agents
+              ?.map(addressOf)
+              .map((address) => <option key={address} value={address} label={shortAddress(address)} />)}
         </datalist>
         <Field
           label={isTool ? SEND_TEXT.arguments : what === 'task' ? SEND_TEXT.task : SEND_TEXT.payload}

@@ -62,10 +62,12 @@ function Call({ name, schema }: { name: string; schema: ObjectSchema }) {
   const own = (agents ?? []).filter(({ node, id }) => node === null && id !== OPERATOR).map(({ id }) => id);
   const submit = async () => {
     const read = argumentsOf(schema, entered);
-    setErrors('errors' in read ? read.errors : {});
-    if (busy || 'errors' in read) return;
-    setBusy(true);
+    if (busy) return;
+    // A result beside other arguments would be taken for theirs.
     setOutcome(undefined);
+    setErrors('errors' in read ? read.errors : {});
+    if ('errors' in read) return;
+    setBusy(true);
     setOutcome(await call(name, read.value, as));
     setBusy(false);
   };

@@ -105,6 +105,14 @@ export interface Answered {
   readonly node: Device | null;
 }
 
+/** The answer that an item was given before it left the list. */
+export interface GivenAnswer {
+  readonly action: WaitingAction;
+  readonly at: number;
+  /** The name of the device that it was given on; null: it was denied because no answer came in time. */
+  readonly by: string | null;
+}
+
 /** An operation of the node that pages may use, as the data API describes and serves it. */
 export interface PageOperation {
   readonly name: string;

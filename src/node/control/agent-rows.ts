@@ -31,8 +31,9 @@ export function agentRows(cards: readonly AgentCard[], { node, failures, codingA
       description: card.description,
       state,
       failure: failure?.message ?? null,
-      reason: failure?.message ?? card.status?.reason ?? null,
-      fix: card.status?.fix ?? null,
+      reason: failure?.message ?? (unreachable ? 'its node is away' : (card.status?.reason ?? null)),
+      // Of an agent that is away, only whether it was unstaffed.
+      fix: unreachable && card.status?.state !== 'unstaffed' ? null : (card.status?.fix ?? null),
       workers: [
         ...own.map(({ id, type, state: health }) => ({ id, type, state: health })),
         ...(isOwn && card.id === OWNER ? [{ id: OWNER, type: 'person', state }] : []),

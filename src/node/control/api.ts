@@ -12,6 +12,7 @@ import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
 import {
   type Answered,
+  type GivenAnswer,
   type MessageLine,
   type NodeStatus,
   type Story,
@@ -266,6 +267,8 @@ export const API = {
   /** Everything that only the owner can settle, oldest first: here and, unless `local`, on the owner's other devices. */
   waiting: takes({ local: boolean }).gives<Waiting>(),
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string, local: boolean }).gives<Answered>(),
+  /** The answer to an item that no longer waits, by its whole id; null where none is known. */
+  'waiting.answered': takes({ ...id, local: boolean }).gives<GivenAnswer | null>(),
   /** The state of the node in numbers. */
   status: nothing.gives<NodeStatus>(),
   /** What became of any id. With `local`, the owner's other devices are not asked. */

@@ -8,6 +8,7 @@ const READS = {
   card: 'The card of an agent',
   messages: 'Routed messages with their verdicts, from the journal',
   waiting: 'Everything that waits for the owner, oldest first',
+  'waiting.answered': 'How, when and on which device an item that no longer waits was answered',
   policy: 'Whether one agent may reach another, and the rule that decides',
   'policy.matrix': 'Which tiers and sandboxes may reach which',
   refusals: 'The latest refused messages',

@@ -135,6 +135,12 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
       await answerHere(here ?? id, action, text, device);
       return { id: here ?? id, action, state: 'confirmed', node: null };
     },
+    async 'waiting.answered'({ id, local }) {
+      const [, item, key] = local ? [] : (FOREIGN.exec(id) ?? []);
+      if (item === undefined || key === undefined) return answers.given(id);
+      if (key === node.registry.nodeKey) return answers.given(item);
+      return (await elsewhere?.given(key, item)) ?? null;
+    },
   } satisfies Partial<Handlers>;
 }
 

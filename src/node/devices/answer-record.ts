@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { WAITING_ACTIONS, type WaitingAction } from '../../http/dashboard/facts.js';
+import { type GivenAnswer, WAITING_ACTIONS, type WaitingAction } from '../../http/dashboard/facts.js';
 import type { A2AObservability } from '../../mesh/observability.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -36,6 +36,8 @@ type Entry = Readonly<z.infer<typeof EntrySchema>>;
 const FileSchema = z.strictObject({ version: z.literal(1), answers: z.array(EntrySchema) });
 
 const MAX_ENTRIES = 500;
+/** The decider of an approval request that was not answered in time. */
+const TIMEOUT = 'timeout';
 
 /** The answers that this node took, with the device of each: so an answer counts once, and a late one learns of the first. */
 export class AnswerRecord {
@@ -76,7 +78,7 @@ export class AnswerRecord {
   /** Why an item that no longer waits cannot be answered. */
   whyGone(item: string): EclipticError {
     const { runtime, ownName } = this.#components;
-    const found = this.#answers.findLast((entry) => entry.item === item) ?? this.#decided(item);
+    const found = this.#found(item);
     if (!found) {
       const message = `nothing with the id "${item}" waits for you; it may have been answered elsewhere`;
       return new EclipticError('APPROVAL_NOT_FOUND', message, { id: item });
@@ -85,10 +87,22 @@ export class AnswerRecord {
     const name = by === null ? ownName : by.name;
     const when = ago(runtime.now() - at);
     const message =
-      name === 'timeout'
+      name === TIMEOUT
         ? `denied on ${ownName} ${when}, because no answer came in time`
         : `answered on ${ownName}${by === null ? '' : ` by ${name}`}, ${action}, ${when}`;
     return new EclipticError('ALREADY_ANSWERED', message, { id: item, action, at, on: ownName, by: name });
+  }
+
+  /** The last answer to an item; null where none is recorded. */
+  given(item: string): GivenAnswer | null {
+    const found = this.#found(item);
+    if (!found) return null;
+    const { action, at, by } = found;
+    return { action, at, by: by === null ? this.#components.ownName : by.name === TIMEOUT ? null : by.name };
+  }
+
+  #found(item: string): Omit<Entry, 'item'> | undefined {
+    return this.#answers.findLast((entry) => entry.item === item) ?? this.#decided(item);
   }
 
   /** Was this very answer carried out before? A crash may have kept it out of this record, but not out of the approvals'. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import {
   type Answered,
+  type GivenAnswer,
   type Story,
   WAITING_ACTIONS,
   type Waiting,
@@ -21,7 +22,7 @@ export interface OwnerDevicesComponents {
 }
 
 /** Operations that the owner's devices run for each other. */
-const DEVICE_METHODS = ['waiting', 'waiting.answer', 'story'] as const;
+const DEVICE_METHODS = ['waiting', 'waiting.answer', 'waiting.answered', 'story'] as const;
 type DeviceMethod = (typeof DEVICE_METHODS)[number];
 
 interface CallParts {
@@ -56,12 +57,14 @@ interface AnswerParams {
 interface ParamsByMethod {
   readonly waiting: Readonly<Record<never, never>>;
   readonly 'waiting.answer': AnswerParams;
+  readonly 'waiting.answered': { readonly id: string };
   readonly story: { readonly id: string };
 }
 
 interface ResultByMethod {
   readonly waiting: Waiting;
   readonly 'waiting.answer': Answered;
+  readonly 'waiting.answered': GivenAnswer | null;
   readonly story: Story;
 }
 
@@ -70,7 +73,7 @@ const PURPOSE = 'owner answer';
 const FRAME_BYTES = 1_024;
 
 const id = z.string().min(1).max(1_024);
-const StorySchema = z.object({ id });
+const IdSchema = z.object({ id });
 const SignedAnswerSchema = z.object({
   id,
   action: z.enum(WAITING_ACTIONS),
@@ -159,7 +162,7 @@ export class OwnerDevices {
     const name = this.#components.network.peers.get(node)?.name || node.slice(0, 12);
     if (method === 'waiting.answer') return this.#carryOut(run, { node, name }, params);
     const device = { node, name };
-    if (method === 'story') return run({ ...checked(StorySchema, params), local: true }, { ...ALONE, device });
+    if (method !== 'waiting') return run({ ...checked(IdSchema, params), local: true }, { ...ALONE, device });
     this.#reading ??= (async () => (await run({ local: true }, ALONE)) as Waiting)().finally(() => {
       this.#reading = undefined;
     });

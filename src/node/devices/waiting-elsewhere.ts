@@ -1,4 +1,13 @@
-import type { Answered, MissingDevice, Waiting, WaitingAction, WaitingItem } from '../../http/dashboard/facts.js';
+import { z } from 'zod';
+import {
+  type Answered,
+  type GivenAnswer,
+  type MissingDevice,
+  WAITING_ACTIONS,
+  type Waiting,
+  type WaitingAction,
+  type WaitingItem,
+} from '../../http/dashboard/facts.js';
 import { within } from '../../runtime/async.js';
 import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
@@ -40,6 +49,10 @@ const LONGEST_MS = 7 * 86_400_000;
 const GRACE_MS = 60_000;
 const MAX_ITEMS = 500;
 const MAX_TEXT = 32_768;
+
+const GivenSchema = z
+  .object({ action: z.enum(WAITING_ACTIONS), at: z.number(), by: z.string().max(200).nullable() })
+  .nullable();
 
 /** Failures of the way to the device, not of the answer. */
 const ON_THE_WAY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -138,6 +151,18 @@ export class WaitingElsewhere {
     }
     const isOpen = this.#sent.open.some((one) => one.answer === sent.answer);
     return { ...answered, state: isOpen ? 'sent' : 'confirmed' };
+  }
+
+  /** The answer that another device took to its item; null where it has none, is away, or is of an older release. */
+  async given(node: string, id: string): Promise<GivenAnswer | null> {
+    const { runtime, devices } = this.#components;
+    if (!devices.list().some((one) => one.node === node && one.connected)) return null;
+    try {
+      const told = within(runtime, devices.ask(node, 'waiting.answered', { id }), WAIT_MS, () => null);
+      return GivenSchema.parse(await told);
+    } catch {
+      return null;
+    }
   }
 
   /** Sends an answer. Returns the refusal, if it is refused; without one, it was confirmed or stays open. */
