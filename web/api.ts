@@ -6,6 +6,7 @@ export const connection = signal<'connecting' | 'live' | 'broken'>('connecting')
 
 /** The page's key: a request without it is refused, and pages of other origins cannot read it. */
 const KEY = 'ecliptic-page-key';
+const SESSION = '/api/session';
 
 export class ApiError extends Error {
   readonly status: number;
@@ -22,9 +23,18 @@ export class ApiError extends Error {
 /** The node could not be reached. */
 export class NoAnswer extends Error {}
 
+/** Requests wait for a session that is being opened. */
+let opening: Promise<void> = Promise.resolve();
+
 /** Exchanges the token of a link for a session. */
-export async function openSession(token: string): Promise<void> {
-  const { key } = await json<{ key: string }>('/api/session', { method: 'POST', body: JSON.stringify({ token }) });
+export function openSession(token: string): Promise<void> {
+  const opened = exchange(token);
+  opening = opened.catch(() => {});
+  return opened;
+}
+
+async function exchange(token: string): Promise<void> {
+  const { key } = await json<{ key: string }>(SESSION, { method: 'POST', body: JSON.stringify({ token }) });
   localStorage.setItem(KEY, key);
 }
 
@@ -43,12 +53,13 @@ async function json<T>(path: string, init: RequestInit): Promise<T> {
 }
 
 async function call(path: string, init: RequestInit): Promise<Response> {
+  if (path !== SESSION) await opening;
   const headers = { ...(init.headers as Record<string, string>), 'X-Ecliptic-Page': localStorage.getItem(KEY) ?? '' };
   const wasBroken = connection.peek() === 'broken';
   const request = { ...init, headers, cache: 'no-store', credentials: 'same-origin' } as const;
   const response = await fetch(path, request).catch((error: Error) => {
     if (error.name === 'AbortError') throw error;
-    // Of a request during which the connection broke, nobody knows here whether it arrived.
+    // The connection broke during the request, so it may have arrived.
     const { read, sent, unsure } = TEXT.noAnswer;
     throw new NoAnswer(init.method !== 'POST' ? read : wasBroken ? sent : unsure, { cause: error });
   });

@@ -70,11 +70,16 @@ async function readMessages(): Promise<void> {
     const latest = await read<readonly MessageLine[]>(`messages?limit=${LATEST}`);
     const stored = new Set(latest.map(({ id }) => id));
     const own = (messages.value ?? []).filter(({ id }) => !stored.has(id));
-    messages.value = [...own, ...latest].sort((a, b) => b.at - a.at).slice(0, MAX_MESSAGES);
+    messages.value = [...own, ...latest].sort(newestFirst).slice(0, MAX_MESSAGES);
     messagesError.value = undefined;
   } catch (error) {
     messagesError.value = String((error as Error).message);
   }
+}
+
+/** Messages of one millisecond are in the order of the journal. */
+function newestFirst(a: MessageLine, b: MessageLine): number {
+  return b.at - a.at || (b.seq ?? Number.MAX_SAFE_INTEGER) - (a.seq ?? Number.MAX_SAFE_INTEGER);
 }
 
 export function lineKey({ id, to, code }: MessageLine): string {

@@ -149,7 +149,7 @@ describe('the view of metrics', () => {
       const node = await cluster.start('desk', { args: ['--no-dht'] });
       const { page, faults } = await browse(cluster);
       const at = [0, 5_000, 10_000].map((ms) => 1_700_000_000_000 + ms);
-      const times = { routingP50Ms: [0, 4, 0], routingP99Ms: [0, 0, 0] };
+      const times = { routingP50Ms: [null, 4, null], routingP99Ms: [null, null, null] };
       const rates = { routedPerSecond: [10, 250, 20] };
       const series = { ...rates, ...times, rssBytes: [2e8, 3e8, 1e8], ofLaterReleases: [1, 2, 3] };
       const history = { everyMs: 5_000, at, series };

@@ -12,18 +12,17 @@ const MEDIA = ['(prefers-color-scheme: dark)', '(prefers-contrast: more)'] as co
 export interface ChartData {
   /** Epoch milliseconds. */
   readonly at: readonly number[];
-  readonly series: Readonly<Record<string, readonly number[]>>;
+  /** Null where there was nothing to measure. */
+  readonly series: Readonly<Record<string, readonly Sample[]>>;
 }
 
 type Sample = number | null;
 
-/** Times of messages: the node samples 0 where there was no message to measure. */
+/** Times of messages: between gaps a sample may stand alone, which only a point shows. */
 const TIMES = /^(?:routing|delivery)P\d+Ms$/;
 
-/** The samples of a series; null where there was nothing to measure. */
 function samplesOf(name: string, { series }: ChartData): readonly Sample[] {
-  const values = series[name] ?? [];
-  return TIMES.test(name) ? values.map((value) => (value === 0 ? null : value)) : values;
+  return series[name] ?? [];
 }
 
 /** A chart of some series over time, with its latest and greatest values as text. */

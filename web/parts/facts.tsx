@@ -58,7 +58,7 @@ export function State({ state }: { state: string }) {
 /** An agent, with the key of its node cut, as a link to it. */
 export function AgentName({ address }: { address: string }) {
   return (
-    <a class="mono" href={href('agents', address)} title={address}>
+    <a class="mono" href={href('agents', ownAddress(address))} title={address}>
       {shortAddress(address)}
     </a>
   );
@@ -74,9 +74,13 @@ export function deviceName(key: string): string {
 
 /** An address with the name of its node, or its key cut; an agent of this node has its name alone. */
 export function shortAddress(address: string): string {
+  return ownAddress(address).replace(/@([0-9a-f]{9,64})$/, (_, key: string) => `@${deviceName(key)}`);
+}
+
+/** An agent of this node is known by its id alone. */
+export function ownAddress(address: string): string {
   const own = node.value && `@${node.value.node}`;
-  if (own && address.endsWith(own)) return address.slice(0, -own.length);
-  return address.replace(/@([0-9a-f]{9,64})$/, (_, key: string) => `@${deviceName(key)}`);
+  return own && address.endsWith(own) ? address.slice(0, -own.length) : address;
 }
 
 /** Any value, as folded JSON text. */

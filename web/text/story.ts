@@ -11,6 +11,7 @@ export const STORY_TEXT = {
   events: 'Events, oldest first',
   time: 'Time',
   took: (span: string) => `took ${span}`,
+  noEnd: 'when it ended is not recorded',
   began: 'began',
   ended: 'ended',
   noTime: 'not recorded',

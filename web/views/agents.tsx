@@ -1,7 +1,7 @@
 import type { AgentRow } from '../../src/node/control/rows.js';
 import { addressOf } from '../orrery/sky.js';
 import { Empty, Stale } from '../parts/empty.js';
-import { deviceName, State } from '../parts/facts.js';
+import { deviceName, ownAddress, State } from '../parts/facts.js';
 import { Unread } from '../parts/read.js';
 import { href } from '../route.js';
 import { useRead } from '../stream.js';
@@ -14,7 +14,7 @@ const NONE: Readonly<Record<string, string>> = { unstaffed: TEXT.agents.noWorker
 
 /** All agents, or the one of the address. */
 export function Agents({ rest }: { rest: string }) {
-  return rest === '' ? <All /> : <Agent key={rest} address={rest} />;
+  return rest === '' ? <All /> : <Agent key={rest} address={ownAddress(rest)} />;
 }
 
 /** All agents, by tier: their states, their workers, and what an unstaffed one lacks. */

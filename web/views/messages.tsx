@@ -60,7 +60,7 @@ function Found({ text }: { text: string }) {
 
 function Feed() {
   const lines = messages.value;
-  if (!lines) return <Empty>{TEXT.messages.loading}</Empty>;
+  if (!lines) return <Unread reading={TEXT.messages.loading} />;
   return (
     <>
       <Stale error={messagesError.value} />

@@ -88,14 +88,14 @@ function Events() {
       {value?.length === 0 && <p class="dim">{text.none}</p>}
       {value && value.length > 0 && (
         <Table label={text.label} columns={text.columns}>
-          {value.map(({ seq, at, event }) => (
+          {value.map(({ seq, at, event, about: subject }) => (
             <tr key={seq}>
               <td class="mono">{seq}</td>
               <td>
                 <Clock at={at} />
               </td>
               <th scope="row">{event.topic ?? event.peerStatus ?? event.type}</th>
-              <td class="mono">{about(event)}</td>
+              <td class="mono">{[parties(event), subject].filter(Boolean).join(': ')}</td>
               <td class={event.code === undefined ? '' : 'bad'}>{event.reason ?? event.code}</td>
             </tr>
           ))}
@@ -105,7 +105,7 @@ function Events() {
   );
 }
 
-function about({ sender, recipient, node, provider, toolName }: AuditedEvent['event']): string {
+function parties({ sender, recipient, node, provider, toolName }: AuditedEvent['event']): string {
   return [sender, recipient, node?.slice(0, 8), provider, toolName]
     .flatMap((one) => one ?? [])
     .map(shortAddress)

@@ -74,7 +74,7 @@ function Told({ id }: { id: string }) {
 }
 
 function Summary({ story }: { story: Story }) {
-  const { kind, id, title, state, startedAt, endedAt } = story;
+  const { kind, id, title, state, startedAt, endedAt, over } = story;
   return (
     <div class="story-head">
       <h3>{title}</h3>
@@ -84,6 +84,7 @@ function Summary({ story }: { story: Story }) {
           <span class="dim">
             {STORY_TEXT.began} <Ago at={startedAt} />
             {endedAt !== null && `, ${STORY_TEXT.took(sinceText(endedAt - startedAt).slice(1))}`}
+            {endedAt === null && over && `, ${STORY_TEXT.noEnd}`}
           </span>
         )}
       </p>
