@@ -45,7 +45,7 @@ export function Metrics() {
   );
 }
 
-/** Read anew with each sample; not followed, because all of it changes with each. */
+/** Read again with each sample; not followed, because all of it changes with each. */
 function useHistory(points: number): { readonly history: History | undefined; readonly error: string | undefined } {
   const [history, setHistory] = useState<History | undefined>(undefined);
   const [error, setError] = useState<string | undefined>(undefined);
