@@ -3,8 +3,6 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Role } from './links-peer.js';
 
-const STOP_MS = 10_000;
-
 /** The other process. */
 export class Peer {
   readonly ready: unknown;
@@ -22,28 +20,15 @@ export class Peer {
     return new Peer(child, ready);
   }
 
-  /** Sends a request, and waits for the answer. Rejects if the process ends first. */
-  ask<T>(question = 'cpu'): Promise<T> {
-    const child = this.#child;
-    return new Promise((resolve, reject) => {
-      const onExit = () => reject(new Error(`process ${child.pid} ended before it answered`));
-      child.once('exit', onExit);
-      child.once('message', (answer) => {
-        child.off('exit', onExit);
-        resolve(answer as T);
-      });
-      child.send(question);
-    });
+  /** Sends a request, and waits for the answer. */
+  async ask<T>(question = 'cpu'): Promise<T> {
+    this.#child.send(question);
+    const [answer] = await once(this.#child, 'message');
+    return answer as T;
   }
 
-  /** Ends the process: its program exits when the channel closes, and is killed if it does not. */
   async stop(): Promise<void> {
-    const child = this.#child;
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const exited = once(child, 'exit');
-    child.disconnect();
-    const kill = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
-    await exited;
-    clearTimeout(kill);
+    this.#child.disconnect();
+    await once(this.#child, 'exit');
   }
 }

@@ -4,7 +4,6 @@ import type { Report } from './compare.js';
 import { run as coordination } from './coordination.js';
 import { run as dashboard } from './dashboard.js';
 import { run as durable } from './durable.js';
-import { run as join } from './join.js';
 import { run as links } from './links.js';
 import { run as mcp } from './mcp.js';
 import { run as mesh } from './mesh.js';
@@ -14,7 +13,6 @@ import { run as store } from './store.js';
 const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   mesh,
   links,
-  join,
   durable,
   store,
   mcp,

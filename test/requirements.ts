@@ -1055,15 +1055,6 @@ const face = section('dashboard', 'FC.', [
   ['FC.59', 'gateway', 'Refusals and security events are listed, and the audit log is verified from the page.'],
 ]);
 
-const joining = section('network', '', [
-  ['NT.1', 'nodes', 'A greeting that does not end in time is no refusal: either side tries again soon.'],
-  ['NT.2', 'nodes', 'Late greetings with a node are retried after growing waits; a refusal keeps its pause of 60 s.'],
-  ['NT.3', 'nodes', 'A caller that stalls greetings is bounded in links and in how often it is listened to.'],
-  ['NT.4', 'nodes', 'A card that a node announces again is recognised by its digest and not verified again.'],
-  ['NT.5', 'nodes', 'Since wire version 3, a list of cards has one signature; older nodes get one for each card.'],
-  ['NT.6', 'nodes', 'In a conversation, a node is told of another member once, unless its announcement changed.'],
-]);
-
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -1096,5 +1087,4 @@ export const requirements: readonly Requirement[] = [
   ...fieldUse,
   ...workers,
   ...face,
-  ...joining,
 ];

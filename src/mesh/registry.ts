@@ -83,13 +83,10 @@ export class AgentRegistry {
    * the known one changes nothing, unless that node has restarted since.
    */
   mergeRemote(card: AgentCard, node: string, restarted = false): AgentCard {
-    const marked = isObject(card) ? { ...card, origin: 'remote', node } : card;
-    return this.#merge(this.#checkOwner(checkCard(marked)), node, restarted);
-  }
-
-  /** @internal As `mergeRemote`, for a card that `checkCard` returned: it is not checked and copied again. */
-  mergeChecked(card: AgentCard, node: string, restarted: boolean): AgentCard {
-    return this.#merge(this.#checkOwner(Object.freeze({ ...card, origin: 'remote', node })), node, restarted);
+    const merged = this.#checkOwner(checkCard(isObject(card) ? { ...card, origin: 'remote', node } : card));
+    const existing = this.#byAddress.get(`${merged.id}@${node}`);
+    if (existing && existing.card.revision > merged.revision && !restarted) return existing.card;
+    return this.#store(merged);
   }
 
   /** @internal May an agent of that node, in one of these sandboxes, discover this local agent? */
@@ -185,8 +182,7 @@ export class AgentRegistry {
   }
 
   getLocalCards(viewer?: string): AgentCard[] {
-    const local = [...this.#byAddress.values()].filter(({ card }) => card.origin === 'local');
-    return this.#cards(local, viewer);
+    return this.listAll(viewer).filter((card) => card.origin === 'local');
   }
 
   getRemoteCards(viewer?: string): AgentCard[] {
@@ -261,12 +257,6 @@ export class AgentRegistry {
     if (this.nodeKey === undefined) return agentId;
     const { id, node } = splitAddress(agentId);
     return node === this.nodeKey ? id : agentId;
-  }
-
-  #merge(merged: AgentCard, node: string, restarted: boolean): AgentCard {
-    const existing = this.#byAddress.get(`${merged.id}@${node}`);
-    if (existing && existing.card.revision > merged.revision && !restarted) return existing.card;
-    return this.#store(merged);
   }
 
   #store(card: AgentCard): AgentCard {

@@ -28,7 +28,7 @@ import { CredentialStore } from '../mcp/upstream/login-attempt.js';
 import { Logins } from '../mcp/upstream/logins.js';
 import { audit } from '../mesh/audit/tables.js';
 import { A2AObservability } from '../mesh/observability.js';
-import { checkSignedCard } from '../network/membership/signed-cards.js';
+import { checkSignedCard } from '../network/membership/announcements.js';
 import type { Config } from '../node/config/schema.js';
 import { ControlClient } from '../node/control/client.js';
 import { completeId } from '../node/control/context.js';

@@ -21,8 +21,6 @@ const MET_AGE_MS = 3_600_000;
 /** The other members that this node has met or heard of, and their addresses. */
 export class KnownMembers {
   readonly #components: KnownMembersComponents;
-  /** The members by node, for the list that it was made from. */
-  #index: { readonly of: readonly KnownMember[]; readonly byNode: ReadonlyMap<string, KnownMember> } | undefined;
 
   constructor(components: KnownMembersComponents) {
     this.#components = components;
@@ -33,15 +31,7 @@ export class KnownMembers {
   }
 
   get(node: string): KnownMember | undefined {
-    return this.#byNode.get(node);
-  }
-
-  get #byNode(): ReadonlyMap<string, KnownMember> {
-    const { all } = this;
-    if (this.#index?.of !== all) {
-      this.#index = { of: all, byNode: new Map(all.map((member) => [member.chain[0]!.node, member])) };
-    }
-    return this.#index.byNode;
+    return this.all.find(({ chain }) => chain[0]!.node === node);
   }
 
   /** The `ws://` addresses of other members. */
@@ -52,18 +42,19 @@ export class KnownMembers {
   /** Takes a member's word that other nodes are members too. Their certificates must hold; one member vouches for a few. */
   vouch(chains: readonly Chain[], by: string): void {
     const { record, ownKey, isMember } = this.#components;
-    const known = (node: string) => node === ownKey || this.#byNode.has(node);
-    if (chains.every(([own]) => known(own!.node))) return;
     const state = record.required;
+    const known = new Set([ownKey, ...state.members.map(({ chain }) => chain[0]!.node)]);
     let room = MAX_VOUCHED - state.members.filter((member) => member.by === by).length;
-    const added = new Map<string, KnownMember>();
+    const added: KnownMember[] = [];
     for (const chain of chains) {
       const { node } = chain[0]!;
-      if (known(node) || added.has(node)) continue;
-      if (room-- <= 0 || state.members.length + added.size >= MAX_MEMBERS) break;
-      if (isMember(chain)) added.set(node, { chain, metAt: null, by });
+      if (known.has(node)) continue;
+      if (room-- <= 0 || state.members.length + added.length >= MAX_MEMBERS) break;
+      if (!isMember(chain)) continue;
+      known.add(node);
+      added.push({ chain, metAt: null, by });
     }
-    if (added.size > 0) record.save({ ...state, members: [...state.members, ...added.values()] });
+    if (added.length > 0) record.save({ ...state, members: [...state.members, ...added] });
   }
 
   /** Remembers a member that proved itself, and its certificates, which a removal of their issuer must keep valid. */

@@ -1,23 +1,14 @@
 import type { AgentCard } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
-import {
-  type AnnouncedCard,
-  announceCard,
-  CardReader,
-  checkGrant,
-  permits,
-  signCard,
-  signCards,
-} from '../membership/signed-cards.js';
+import { checkSignedCard, permits, signCard } from '../membership/announcements.js';
 import type { Peer } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
 import type { PeerProtocol } from './protocol.js';
-import { CardsSchema, IdsSchema, ITEM, type Item, malformed, parsed, SIGNED_LISTS } from './wire.js';
+import { CardsSchema, IdsSchema, ITEM, type Item, malformed, parsed } from './wire.js';
 
 /** Cards in one item, and one card alone: a frame must hold them, in UTF-8. */
 const CHUNK_CHARS = 262_144;
 const MAX_CARD_BYTES = 1_048_576;
-const MAX_CHUNK = 1_000;
 /** Refused cards in one conversation after which the peer counts as hostile. */
 const MAX_REFUSED = 32;
 const MAX_CARDS = 10_000;
@@ -35,10 +26,7 @@ interface Exchanged {
 export class CardExchange implements PeerProtocol {
   readonly kinds = [ITEM.cards, ITEM.cardsGone];
   readonly #components: ExchangeComponents;
-  readonly #announced = new WeakMap<AgentCard, AnnouncedCard>();
-  /** Cards with a signature of their own, for nodes that do not know lists with one. */
   readonly #signed = new WeakMap<AgentCard, string>();
-  readonly #readers = new WeakMap<Peer, CardReader>();
   readonly #exchanged = new Map<string, Exchanged>();
   #stopWatching: (() => void) | undefined;
 
@@ -62,27 +50,27 @@ export class CardExchange implements PeerProtocol {
     const peer = this.#components.peers.get(node)!;
     const cards = this.#components.registry.getLocalCards().filter((card) => this.#mayKnow(peer, card));
     this.#exchanged.set(node, { told: new Set(cards.map(({ id }) => id)), named: undefined, refused: 0 });
-    let chunk: AgentCard[] = [];
+    let chunk: string[] = [];
     let chars = 0;
     for (const card of cards) {
-      const { length } = this.#announcement(card).text;
-      if (chunk.length > 0 && (chars + length > CHUNK_CHARS || chunk.length === MAX_CHUNK)) {
-        peer.send(this.#item(peer, 'more', chunk));
+      const text = this.#sign(card);
+      if (chars + text.length > CHUNK_CHARS && chunk.length > 0) {
+        peer.send(`["${ITEM.cards}","more",[${chunk.join(',')}]]`);
         chunk = [];
         chars = 0;
       }
-      chunk.push(card);
-      chars += length;
+      chunk.push(text);
+      chars += text.length;
     }
-    peer.send(this.#item(peer, 'last', chunk));
+    peer.send(`["${ITEM.cards}","last",[${chunk.join(',')}]]`);
   }
 
   ended(node: string): void {
     this.#exchanged.delete(node);
   }
 
-  take(node: string, [kind, first, second, third]: Item): void {
-    if (kind === ITEM.cards) this.#takeCards(node, first, second, third);
+  take(node: string, [kind, first, second]: Item): void {
+    if (kind === ITEM.cards) this.#takeCards(node, first, second);
     else for (const id of parsed(IdsSchema, first)) this.#components.registry.unregister(`${id}@${node}`);
   }
 
@@ -113,33 +101,29 @@ export class CardExchange implements PeerProtocol {
     if (!told) return;
     if (card && this.#mayKnow(peer, card)) {
       told.add(id);
-      peer.send(this.#item(peer, 'change', [card]));
+      peer.send(`["${ITEM.cards}","change",[${this.#sign(card)}]]`);
     } else if (told.delete(id)) peer.send(JSON.stringify([ITEM.cardsGone, [id]]));
   }
 
   /** Takes cards from a peer. A card that is refused is reported, and the others are taken. */
-  #takeCards(node: string, phase: unknown, cards: unknown, signature: unknown): void {
+  #takeCards(node: string, phase: unknown, cards: unknown): void {
     if (phase !== 'more' && phase !== 'last' && phase !== 'change') throw malformed('the cards have no phase');
     const { registry, runtime, peers } = this.#components;
-    const peer = peers.get(node);
+    const grant = peers.get(node)?.grant;
     const exchanged = this.#exchanged.get(node);
-    if (!peer?.grant || !exchanged) return;
-    const { grant } = peer;
-    const values = parsed(CardsSchema, cards);
-    const cardAt = this.#readCards(peer, values, signature);
+    if (!grant || !exchanged) return;
     const named = phase === 'change' ? undefined : (exchanged.named ?? new Set<string>());
     let count = named ? named.size : registry.countOf(node);
     // A restarted node names all its cards before its old ones go; it does so once, not again and again.
     if (named?.size === 0 && registry.countOf(node) > MAX_CARDS) registry.forgetNode(node);
-    for (let index = 0; index < values.length; index++) {
+    for (const value of parsed(CardsSchema, cards)) {
       try {
-        const card = cardAt(index);
-        checkGrant(card, node, grant);
+        const card = checkSignedCard(value, node, grant);
         const known = registry.entry(`${card.id}@${node}`) !== undefined;
         if ((!known || named?.has(card.id) === false) && ++count > MAX_CARDS) {
           throw new EclipticError('CARD_REFUSED', `node ${node} has more than ${MAX_CARDS} cards`);
         }
-        registry.mergeChecked({ ...card, lastSeenAt: runtime.now() }, node, named !== undefined);
+        registry.mergeRemote({ ...card, lastSeenAt: runtime.now() }, node, named !== undefined);
         named?.add(card.id);
       } catch (error) {
         const { code, message } = error as EclipticError;
@@ -153,30 +137,6 @@ export class CardExchange implements PeerProtocol {
     registry.forgetNode(node, named);
   }
 
-  #readCards(peer: Peer, values: readonly unknown[], signature: unknown): (index: number) => AgentCard {
-    const reader = this.#readers.get(peer) ?? new CardReader(peer.node);
-    this.#readers.set(peer, reader);
-    if (signature !== undefined) return reader.readList(values, signature);
-    return (index) => reader.readSigned(values[index]);
-  }
-
-  #item(peer: Peer, phase: 'more' | 'last' | 'change', cards: readonly AgentCard[]): string {
-    const head = `"${ITEM.cards}","${phase}"`;
-    if (peer.protocol < SIGNED_LISTS) return `[${head},[${cards.map((card) => this.#sign(card)).join(',')}]]`;
-    const announced = cards.map((card) => this.#announcement(card));
-    const signature = signCards(
-      this.#components.identity,
-      announced.map(({ digest }) => digest),
-    );
-    return `[${head},[${announced.map(({ text }) => text).join(',')}],"${signature}"]`;
-  }
-
-  #announcement(card: AgentCard): AnnouncedCard {
-    const announced = this.#announced.get(card) ?? announceCard(this.#components.identity, card);
-    this.#announced.set(card, announced);
-    return announced;
-  }
-
   #sign(card: AgentCard): string {
     const signed = this.#signed.get(card) ?? JSON.stringify(signCard(this.#components.identity, card));
     this.#signed.set(card, signed);
@@ -185,8 +145,7 @@ export class CardExchange implements PeerProtocol {
 
   #mayKnow(peer: Peer, card: AgentCard): boolean {
     const { registry, membership } = this.#components;
-    if (!permits(membership.grant, card) || Buffer.byteLength(this.#announcement(card).text) > MAX_CARD_BYTES)
-      return false;
+    if (!permits(membership.grant, card) || Buffer.byteLength(this.#sign(card)) > MAX_CARD_BYTES) return false;
     return registry.mayAnnounce(card, peer.node, peer.grant?.sandboxes);
   }
 }

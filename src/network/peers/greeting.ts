@@ -32,10 +32,9 @@ interface GreetingComponents {
   /** What people call this node. */
   name: string;
   limitMs: number;
+  /** Was the other node met as a member before? */
+  met: boolean;
 }
-
-/** The code of a `refused` that refuses nobody: the greeting was late. */
-const LATE = 'PEER_UNREACHABLE';
 
 /** The invite that this node is joining with. */
 export interface Joining {
@@ -55,8 +54,6 @@ export interface GreetingOutcome {
   refused(error: EclipticError): void;
   /** This node was refused, or the link ended first. */
   ended(error: EclipticError): void;
-  /** The greeting took too long on either side, which is no refusal: another attempt may succeed. */
-  late(error: EclipticError): void;
 }
 
 /**
@@ -77,7 +74,7 @@ export class Greeting implements LinkListener {
     this.#link = link;
     this.#outcome = outcome;
     this.#joining = joining;
-    this.#timer = components.runtime.setTimer(() => this.#expire(), components.limitMs);
+    this.#timer = components.runtime.setTimer(() => this.#late(), components.limitMs);
     if (link.initiator) this.#open();
     link.listen(this);
   }
@@ -180,10 +177,6 @@ export class Greeting implements LinkListener {
   #refusedByOther(body: unknown): void {
     const { code, reason } = parsed(RefusedSchema, body);
     const error = new EclipticError(isErrorCode(code) ? code : 'MEMBERSHIP_REFUSED', reason);
-    if (code === LATE) {
-      this.#finish(() => this.#outcome.late(error));
-      return;
-    }
     if (this.#awaits === 'welcome') this.#joining?.refused(error);
     this.#end(error);
   }
@@ -196,16 +189,13 @@ export class Greeting implements LinkListener {
     this.#finish(() => this.#outcome.refused(error));
   }
 
-  /** In a busy process, the timer may fire before frames that have already arrived are read; they still count. */
-  #expire(): void {
-    this.#components.runtime.defer(() => this.#late());
-  }
-
   #late(): void {
-    if (this.#over) return;
-    const error = new EclipticError(LATE, 'the other side did not introduce itself in time');
-    if (!this.#link.initiator) this.#say(FRAME.refused, { code: error.code, reason: error.message });
-    this.#finish(() => this.#outcome.late(error));
+    const reason = 'the other side did not introduce itself in time';
+    // A stranger that calls and stays silent is refused. A called node may be busy, an unreliable link may lose frames,
+    // and a member, whose key this link has proven, may have been cut off.
+    if (this.#link.initiator || !this.#link.reliable || this.#components.met)
+      this.#end(new EclipticError('PEER_UNREACHABLE', reason));
+    else this.#refuse(new EclipticError('MEMBERSHIP_REFUSED', reason));
   }
 
   #end(error: EclipticError): void {

@@ -1,5 +1,5 @@
 import type { Link, LinkListener } from '../links/link.js';
-import { type Announcement, announce } from '../membership/announcements.js';
+import { announce } from '../membership/announcements.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
 import type { SessionIds } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
@@ -16,8 +16,6 @@ const GREETING_MS = 5_000;
 /** Links whose other end has not proven itself; more are closed at once. */
 const MAX_GREETINGS = 64;
 const MAX_GREETINGS_PER_NODE = 2;
-/** How long one announcement of this node's addresses serves for new greetings. */
-const ANNOUNCEMENT_MS = 60_000;
 /** How long this node does not call a node that refused it. */
 const REFUSED_MS = 60_000;
 
@@ -28,7 +26,6 @@ export class LinkAdmission {
   readonly #greetings = new Map<Link, string>();
   /** Tells this process from others with the same key. */
   readonly #instance: string;
-  #announcement: Announcement | undefined;
   /** An invite that waits for a link to its inviter. */
   joining: Joining | undefined;
 
@@ -66,6 +63,7 @@ export class LinkAdmission {
       membership,
       name: this.#init.name,
       limitMs: this.#init.greetingMs ?? GREETING_MS,
+      met: peers.get(node)?.chain !== undefined,
       introduce: () => {
         said = peers.know(node).sessionIds;
         return { ...this.#introduction(), ...said };
@@ -81,32 +79,20 @@ export class LinkAdmission {
 
   #isUseless({ remoteKey: node, initiator }: Link): boolean {
     const { membership, identity, peers } = this.#components;
-    const stranger = peers.get(node)?.chain === undefined;
     const greeted = [...this.#greetings.values()].filter((other) => other === node).length;
     return (
       node === identity.key ||
       (!membership.joined && !this.joining) ||
       greeted >= MAX_GREETINGS_PER_NODE ||
-      peers.shunned.has(node) ||
-      (peers.shunned.waits(node) && (initiator || stranger)) ||
+      peers.isShunned(node) ||
       (initiator && peers.get(node)?.linked === true)
     );
   }
 
   #introduction() {
-    const { addresses, ...announced } = this.#announce();
-    return { software: this.#init.software, instance: this.#instance, addresses, announced };
-  }
-
-  #announce(): Announcement {
     const { identity, runtime } = this.#components;
-    const addresses = this.#init.addresses();
-    const now = runtime.now();
-    const latest = this.#announcement;
-    const age = now - (latest?.at ?? 0);
-    if (latest && 0 <= age && age < ANNOUNCEMENT_MS && latest.addresses.join() === addresses.join()) return latest;
-    this.#announcement = announce(identity, addresses, now);
-    return this.#announcement;
+    const { addresses, ...announced } = announce(identity, this.#init.addresses(), runtime.now());
+    return { software: this.#init.software, instance: this.#instance, addresses, announced };
   }
 
   #outcome(link: Link, said: () => SessionIds | undefined): GreetingOutcome {
@@ -116,7 +102,6 @@ export class LinkAdmission {
     return {
       admitted: (hello, chain, grant) => {
         over();
-        peers.shunned.noteGreeted(node);
         const peer = peers.know(node);
         // The session ids that the caller sent must still be right; if not, the next link sends the right ones.
         const { session, knows } = peer.sessionIds;
@@ -132,13 +117,13 @@ export class LinkAdmission {
       },
       incompatible: (reason) => {
         over();
-        peers.shunned.shun(node);
+        peers.shun(node);
         if (!peers.forgetStranger(node)) peers.get(node)?.drop('incompatible', reason);
         runtime.logger.warn({ node, reason }, 'peer speaks an incompatible protocol');
       },
       refused: (error) => {
         over();
-        peers.shunned.shun(node);
+        peers.shun(node);
         peers.forgetStranger(node);
         peers.report(node, error.code, error.message);
       },
@@ -147,16 +132,8 @@ export class LinkAdmission {
         const peer = peers.get(node);
         if (peer && !peer.linked) peer.reason = error.message;
         // A node that refused this one would refuse it again.
-        if (error.code !== 'PEER_UNREACHABLE') peers.shunned.shun(node, REFUSED_MS);
+        if (error.code !== 'PEER_UNREACHABLE') peers.shun(node, REFUSED_MS);
         peers.forgetStranger(node);
-      },
-      late: (error) => {
-        over();
-        const peer = peers.get(node);
-        if (peer && !peer.linked) peer.reason = error.message;
-        peers.shunned.noteLate(node);
-        const stranger = peers.forgetStranger(node);
-        if (stranger && link.reliable && !link.initiator) peers.report(node, error.code, error.message);
       },
     };
   }

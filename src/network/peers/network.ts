@@ -148,7 +148,7 @@ export class Network implements CardDiscovery {
       invite: options.mayInvite ?? everything,
       ...(options.owner === true && { owner: true as const }),
     };
-    this.peers.shunned.forgive();
+    this.peers.forgive();
     await this.#ensureMesh();
     const secret = membership.invite(grant, ttlMs);
     this.#meetMembers();
@@ -191,7 +191,7 @@ export class Network implements CardDiscovery {
     const addresses = given.filter((address) => AddressSchema.safeParse(address).success);
     if (membership.joined)
       throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first');
-    this.peers.shunned.forgive();
+    this.peers.forgive();
     if (this.links.joining) throw new EclipticError('MESH_EXISTS', 'this node is joining a mesh already');
     const joined = new Deferred<void>();
     const refused = (error: unknown) => joined.reject(error);

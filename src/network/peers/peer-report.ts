@@ -1,8 +1,8 @@
 import type { AgentTier } from '../../mesh/schemas.js';
 import type { DiscoveryStatus } from '../discovery/discovery.js';
+import { permits } from '../membership/announcements.js';
 import { isOwners } from '../membership/certificate.js';
 import type { Membership } from '../membership/membership.js';
-import { permits } from '../membership/signed-cards.js';
 import type { MemberExchange } from './member-exchange.js';
 import type { Peer, PeerStatus } from './peer.js';
 import type { ExchangeComponents } from './peers.js';

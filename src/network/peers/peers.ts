@@ -9,7 +9,6 @@ import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
 import { Peer, type PeerLimits, type PeerStatus } from './peer.js';
 import { type PeerProtocol, Protocols } from './protocol.js';
-import { ShunnedNodes } from './shunned-nodes.js';
 
 export interface NetworkComponents {
   runtime: Runtime;
@@ -37,6 +36,9 @@ const DEFAULTS: PeerLimits = {
   queueChars: 64 * 1_048_576,
 };
 const TICK_MS = 300;
+/** How long a node that was refused, or broke the rules, is not talked to. */
+const SHUN_MS = 10_000;
+const MAX_SHUNNED = 1_000;
 
 /** The other nodes of the mesh: their state, the protocols spoken with them, and the sending of items. */
 export class Peers implements Presence {
@@ -44,14 +46,14 @@ export class Peers implements Presence {
   readonly #limits: PeerLimits;
   readonly #protocols = new Protocols();
   readonly #peers = new Map<string, Peer>();
-  readonly shunned: ShunnedNodes;
+  /** Until when each node is not talked to. */
+  readonly #shunned = new Map<string, number>();
   readonly #removedListeners = new Set<(node: string) => void>();
   #timer: Timer | undefined;
   #lastTick = 0;
 
   constructor(components: PeersComponents, limits: Partial<PeerLimits> = {}) {
     this.#components = components;
-    this.shunned = new ShunnedNodes(components.runtime);
     const given = Object.entries(limits).filter(([, limit]) => limit !== undefined);
     this.#limits = { ...DEFAULTS, ...Object.fromEntries(given) };
   }
@@ -114,7 +116,7 @@ export class Peers implements Presence {
           onEnd: (ended) => this.#protocols.tell('ended', ended.node),
           onFarewell: (gone) => this.forget(gone.node),
           onViolation: (offender, error) => {
-            this.shunned.shun(offender.node);
+            this.shun(offender.node);
             this.report(offender.node, error.code, error.message);
           },
         },
@@ -219,8 +221,23 @@ export class Peers implements Presence {
     return true;
   }
 
+  shun(node: string, ms = SHUN_MS): void {
+    const [oldest] = this.#shunned.keys();
+    if (oldest !== undefined && this.#shunned.size >= MAX_SHUNNED) this.#shunned.delete(oldest);
+    this.#shunned.set(node, this.#components.runtime.stopwatch() + ms);
+  }
+
+  isShunned(node: string): boolean {
+    return (this.#shunned.get(node) ?? 0) > this.#components.runtime.stopwatch();
+  }
+
+  /** Talks to shunned nodes again, because the owner invites or joins. */
+  forgive(): void {
+    this.#shunned.clear();
+  }
+
   dropForger(node: string): void {
-    this.shunned.shun(node);
+    this.shun(node);
     this.#components.runtime.defer(() => this.get(node)?.drop('away', 'it spread forged removals'));
   }
 

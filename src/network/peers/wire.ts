@@ -45,8 +45,6 @@ export const PROTOCOL = { min: 1, max: 3 } as const;
 export const CERTIFIED_MEMBERS = 2;
 /** Since version 3, certificates may have the `owner` grant, and `devices` items are understood. */
 export const OWNER_DEVICES = 3;
-/** Since version 3, a list of cards has one signature. */
-export const SIGNED_LISTS = 3;
 
 const Versions = z.object({ min: z.int(), max: z.int() });
 const text = z.string().max(LIMITS.nameChars);
@@ -110,12 +108,11 @@ export type Frame = readonly [kind: string, ...rest: unknown[]];
 const RefusalsSchema = z.array(z.tuple([counter, text, z.string()])).max(10_000);
 
 /** Other members. Entries without a certificate, as version 1 sends them, are ignored. */
-export const MembersSchema = z.array(z.unknown()).max(256);
-export const KnownSchema = z.union([
-  z.tuple([NodeKeySchema, addresses]),
-  z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text]),
-]);
-export const AnnouncedSchema = z.tuple([NodeKeySchema, addresses, z.number(), text]);
+export const KnownSchema = z
+  .array(
+    z.union([z.tuple([NodeKeySchema, addresses]), z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text])]),
+  )
+  .max(256);
 export type Known = z.infer<typeof KnownSchema>;
 export const CardsSchema = z.array(z.unknown()).max(1_000);
 export const IdsSchema = z.array(id).max(1_000);
