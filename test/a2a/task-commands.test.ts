@@ -169,7 +169,7 @@ describe('tasks, task and cancel', () => {
     ]);
     const all = await tasks();
     expect(all.slice(0, 4).map(({ kind }) => kind)).toEqual(['swarm', 'proposal', 'proposal', 'a2a']);
-    expect((await run(['tasks'])).stdout).toMatch(/^\w{26} +proposal +completed +operator +talker +- +sing$/m);
+    expect((await run(['tasks'])).stdout).toMatch(/^\w{26} +proposal +completed +operator +talker +\S+ +sing$/m);
     // The id leads to the command that shows this kind of work.
     const [swarm, proposal] = all;
     expect((await run(['swarm', 'show', swarm!.id.split('/')[0]!])).code).toBe(0);
