@@ -15,7 +15,7 @@ function opener(env: Environment): readonly string[] | undefined {
 
 /**
  * Opens a link in the desktop's browser, through a file that only this user can read: other users of the machine see the
- * arguments of processes, and the link opens the page for whoever comes first. Returns false without a desktop.
+ * arguments of processes, and the first browser that uses the link gets the session. Returns false without a desktop.
  */
 export function openInBrowser(link: string, folder: string, env: Environment): boolean {
   const [program, ...args] = opener(env) ?? [];

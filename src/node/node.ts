@@ -230,12 +230,17 @@ export class EclipticNode {
       throw new EclipticError('QUEUE_FULL', `${MAX_CALLERS} outside callers have tasks here already`);
     }
     this.#callers.add(name);
-    // Mail to the person waits until the person has read it.
-    const about =
-      name === OWNER
-        ? { description: 'The person who runs this node.', tier: 0 as const, ...OWNER_MAIL }
-        : { description: 'An outside caller.', tier: 3 as const, protocols: [CALLER_PROTOCOL] };
+    if (name === OWNER) return this.#ownersAgent();
+    const about = { description: 'An outside caller.', tier: 3 as const, protocols: [CALLER_PROTOCOL] };
     return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
+  }
+
+  /** Every message to the person waits until the person has read it, also one that is not durable. */
+  #ownersAgent(): Agent {
+    const about = { description: 'The person who runs this node.', tier: 0 as const, ...OWNER_MAIL };
+    return this.agent({ id: OWNER, ...about }).onMessage(async ({ envelope }) => {
+      await this.mail?.keep(envelope, this.registry.entry(OWNER)!);
+    });
   }
 
   /**

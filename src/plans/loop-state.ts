@@ -124,7 +124,7 @@ export type LoopEvent =
   /** No validator could judge it. */
   | (OfAttempt & { readonly type: 'unjudged'; readonly error: Reason })
   | (OfAttempt & { readonly type: 'due' })
-  /** `adviser`: the agent that gave the answer; without one, nobody did. */
+  /** `adviser`: the agent that gave the answer; undefined where none was asked. */
   | (OfAttempt & { readonly type: 'answered'; readonly answer: Answer; readonly adviser?: string | undefined })
   /** The worker reported usage; it counts whatever becomes of the attempt. */
   | (OfAttempt & { readonly type: 'spent'; readonly usage: Usage });

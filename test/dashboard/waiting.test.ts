@@ -76,4 +76,29 @@ describe('ecliptic waiting', () => {
       ]);
     }),
   );
+
+  it(
+    'lists every message to the owner, also one that is not durable [FC.10]',
+    inCluster(async (cluster) => {
+      const node = await cluster.start('desk', { args: ['--no-dht'] });
+      const list = async () => (await node.json<{ items: WaitingItem[] }>('waiting')).items;
+      expect(await list()).toEqual([]);
+      await node.call('send', { as: 'sun', to: 'operator', payload: 'It is built.', type: 'notification' });
+      const asked = node.call('request', {
+        as: 'mars',
+        to: 'operator',
+        payload: { text: 'Agreed?' },
+        timeoutMs: 60_000,
+      });
+      asked.catch(() => {});
+      await until(async () => (await list()).length === 2, 'both wait');
+      const items = await list();
+      expect(items.map(({ kind, from, title }) => [kind, from, title])).toEqual([
+        ['mail', 'sun', 'It is built.'],
+        ['mail', 'mars', 'Agreed?'],
+      ]);
+      for (const { id } of items) await node.json('waiting', 'answer', id, 'done');
+      expect(await list()).toEqual([]);
+    }),
+  );
 });

@@ -18,7 +18,7 @@ export interface ObjectSchema {
 
 type Kind = 'text' | 'number' | 'integer' | 'boolean' | 'enum' | 'json';
 
-/** What was entered, by the name of the argument. */
+/** The texts of the fields, by the name of the argument. */
 export type Entered = Readonly<Record<string, string>>;
 
 /** The fields of an object's schema. */

@@ -31,7 +31,7 @@ export interface PolicyMatrix {
 export interface AuditedEvent {
   readonly seq: number;
   readonly at: number;
-  /** What it is about: the action of an agent and its subject, a credential, an item that was answered. */
+  /** The subject: the action of an agent and its target, a credential, an item that was answered. */
   readonly about: string | null;
   readonly event: A2ALogEvent;
 }
