@@ -17,7 +17,7 @@ const ALONE = [
 ];
 
 /** Run with coverage. */
-const PROVIDERS = ['{src,test}/providers/**/*.test.ts'];
+const PROVIDERS = ['{src,test}/providers/**/*.test.ts', 'test/workspaces/*.test.ts'];
 /** Tests with real clients have a command of their own. */
 const ELSEWHERE = [...configDefaults.exclude, 'test/clients/**'];
 
@@ -26,7 +26,8 @@ export default defineConfig({
     testTimeout: 30_000,
     globalSetup: 'test/threads-from-source.ts',
     pool: 'forks',
-    maxWorkers: 2,
+    // Most tests wait for timers and other processes.
+    maxWorkers: 3,
     // Nodes that tests start take a free port.
     env: { PORT: '0' },
     projects: [

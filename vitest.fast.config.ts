@@ -4,6 +4,8 @@ import { configDefaults, defineConfig } from 'vitest/config';
 const SLOW = [
   'src/a2a/client/*.test.ts',
   'src/http/**/*.test.ts',
+  'src/nats/*.test.ts',
+  'src/network/directory/*.test.ts',
   'src/network/discovery/*.test.ts',
   'src/network/links/*.test.ts',
   'src/node/control/*.test.ts',
@@ -25,6 +27,6 @@ export default defineConfig({
       'test/*.test.ts',
       'test/{coordination/{convergence,negotiation-model},durable/simulated-mail,swarm/simulated-swarm}.test.ts',
     ],
-    exclude: [...configDefaults.exclude, ...SLOW, 'test/{cli,examples,lifecycle,package,readme}.test.ts'],
+    exclude: [...configDefaults.exclude, ...SLOW, 'test/{cli,deploy,examples,lifecycle,package,readme}.test.ts'],
   },
 });

@@ -1,14 +1,8 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import {
-  type AgentCard,
-  type AgentCardSignatureGenerator,
-  generateAgentCardSignature,
-  type Message,
-  Role,
-  TaskState,
-} from '@a2a-js/sdk';
+import { type AgentCard, type Message, Role, TaskState } from '@a2a-js/sdk';
 import {
   AgentEvent,
   type AgentExecutor,
@@ -25,9 +19,9 @@ import Database from 'libsql';
 
 /** A server whose agent echoes: with a task or with a message alone, in memory or in a folder. */
 export interface A2ARole {
-  readonly server: 'ours' | 'sdk';
+  /** `bare` is a `node:http` server that does nothing but write the answer. */
+  readonly server: 'ours' | 'sdk' | 'bare';
   readonly answer: 'task' | 'message';
-  readonly signed?: boolean;
   readonly folder?: string;
 }
 
@@ -51,21 +45,44 @@ async function ours({ answer, folder }: A2ARole): Promise<string> {
   return `${gateway.url}/a2a/rpc`;
 }
 
-async function theirs({ answer, signed, folder }: A2ARole): Promise<string> {
+async function sdk({ answer, folder }: A2ARole): Promise<string> {
   const store = folder === undefined ? new InMemoryTaskStore() : await databaseIn(folder);
-  const signer = signed ? cardSigner() : undefined;
-  const none = undefined;
-  const handler = new DefaultRequestHandler(CARD, store, ECHO[answer], none, none, none, none, signer);
+  const handler = new DefaultRequestHandler(CARD, store, ECHO[answer]);
   const app = express();
   app.use('/', jsonRpcHandler({ requestHandler: handler, userBuilder: UserBuilder.noAuthentication }));
-  const server = app.listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return listening(app.listen(0, '127.0.0.1'));
 }
 
-function cardSigner(): AgentCardSignatureGenerator {
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  return generateAgentCardSignature(privateKey, { alg: 'ES256', kid: 'bench', typ: 'JOSE' });
+/** Reads a request as JSON and writes the answer that the others give, with no check, no agent and nothing kept. */
+async function bare({ answer }: A2ARole): Promise<string> {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { id, params } = JSON.parse(Buffer.concat(chunks).toString());
+      const body = JSON.stringify({ jsonrpc: '2.0', id, result: BARE[answer](params.message) });
+      response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) });
+      response.end(body);
+    });
+  });
+  return listening(server.listen(0, '127.0.0.1'));
+}
+
+const BARE = {
+  message: ({ parts }: { parts: unknown }) => ({
+    message: { messageId: crypto.randomUUID(), contextId: crypto.randomUUID(), role: 'ROLE_AGENT', parts },
+  }),
+  task: (message: { parts: unknown }) => {
+    const [id, contextId] = [crypto.randomUUID(), crypto.randomUUID()];
+    const status = { state: 'TASK_STATE_COMPLETED', timestamp: new Date().toISOString() };
+    const artifacts = [{ artifactId: crypto.randomUUID(), parts: message.parts }];
+    return { task: { id, contextId, status, artifacts, history: [{ ...message, contextId, taskId: id }] } };
+  },
+};
+
+async function listening(server: Server): Promise<string> {
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
 /** The SDK's own table, as its migrations make it. */
@@ -127,7 +144,7 @@ const ECHO: Record<A2ARole['answer'], AgentExecutor> = {
         }),
       );
       const { parts } = words(textOf(userMessage), contextId);
-      const artifact = { artifactId: crypto.randomUUID(), name: 'result', description: '', parts, ...unset };
+      const artifact = { artifactId: crypto.randomUUID(), name: '', description: '', parts, ...unset };
       bus.publish(AgentEvent.artifactUpdate({ taskId, contextId, artifact, append: false, lastChunk: true, metadata }));
       const done = status(TaskState.TASK_STATE_COMPLETED);
       bus.publish(AgentEvent.statusUpdate({ taskId, contextId, status: done, metadata }));
@@ -153,7 +170,7 @@ const CARD: AgentCard = {
 };
 
 const role = JSON.parse(process.argv[2]!) as A2ARole;
-const url = role.server === 'ours' ? await ours(role) : await theirs(role);
+const url = await { ours, sdk, bare }[role.server](role);
 process.on('message', (question) => {
   // Only for memory measurements, because it takes time that no request causes.
   if (question === 'memory') globalThis.gc?.();

@@ -1,66 +1,57 @@
+import { deepStrictEqual } from 'node:assert';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { A2AReady, A2ARole, A2AUse } from './a2a-peer.js';
-import { type Comparison, compare, type Report } from './compare.js';
+import { compareCpu, type Report, type Round } from './compare.js';
 import { Peer } from './peer-process.js';
+import { sized } from './settings.js';
 
 const SUITE = 'a2a';
 const PROGRAM = './a2a-peer.js';
-const CALLS = 3_000;
-/** A server that runs all day is warm; neither is measured before it is. */
-const WARM_UP = 20_000;
-const ROUNDS = 5;
+const CALLS = sized(3_000, 300);
+const DURABLE_CALLS = sized(1_000, 100);
+/** A server that runs all day is warm; none is measured before it is. */
+const WARM_UP = sized(20_000, 1_000);
 const IN_FLIGHT = 32;
-const MANY_TASKS = 200_000;
+const MANY_TASKS = sized(200_000, 2_000);
 const MEBIBYTE = 1_048_576;
 
-/** Blocking sends to an agent that echoes, beside the official SDK behind express. */
+type Answer = A2ARole['answer'];
+
+/**
+ * Blocking sends to an agent that echoes, beside the official SDK behind express, and beside a bare `node:http` server
+ * that reads the request as JSON and writes the same answer. Each server is a process of its own; what counts is its
+ * CPU time, with the same requests from the same client.
+ */
 export async function run(report: Report): Promise<void> {
-  report.comparison(await serverCost('task/sdk', { answer: 'task' }));
-  report.comparison(await serverCost('message/sdk', { answer: 'message' }));
-  report.comparison(await serverCost('signed/sdk', { answer: 'message', signed: true }));
+  await inMemory(report, 'task');
+  await inMemory(report, 'message');
   await durable(report);
   await memory(report);
 }
 
-/** The CPU time of one send on the server: the same requests, from the same client, to both. */
-async function serverCost(name: string, role: Omit<A2ARole, 'server'>): Promise<Comparison> {
-  const [ours, theirs] = await bothOf(role);
-  await cost(ours, WARM_UP);
-  await cost(theirs, WARM_UP);
-  const rounds: { ours: number; theirs: number }[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    rounds.push({ ours: await cost(ours, CALLS), theirs: await cost(theirs, CALLS) });
-  }
-  rounds.sort((a, b) => a.theirs / a.ours - b.theirs / b.ours);
-  const middle = rounds[ROUNDS >> 1]!;
-  await ours.stop();
-  await theirs.stop();
-  return {
-    suite: SUITE,
-    name,
-    ours: Math.round(middle.ours),
-    theirs: Math.round(middle.theirs),
-    ratio: Math.round((middle.theirs / middle.ours) * 100) / 100,
-    unit: 'µs of server CPU a send',
-  };
+async function inMemory(report: Report, answer: Answer): Promise<void> {
+  const peers = await startAll(['ours', 'sdk', 'bare'], answer);
+  const [ours, sdk, bare] = peers as [Peer, Peer, Peer];
+  for (const peer of peers) await post(peer, answer, WARM_UP);
+  const rounds = (peer: Peer) => () => round(peer, answer, CALLS);
+  report.comparison(await compareCpu(SUITE, `${answer}/sdk`, rounds(ours), rounds(sdk)));
+  report.comparison(await compareCpu(SUITE, `${answer}/bare-http`, rounds(ours), rounds(bare)));
+  for (const peer of peers) await peer.stop();
 }
 
 /** Tasks that are on disk when they are answered, with many in progress at once. */
 async function durable(report: Report): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'ecliptic-bench-'));
   try {
-    const own = async (server: A2ARole['server']) => {
-      const role = { server, answer: 'task', folder: await mkdtemp(join(folder, `${server}-`)) } as const;
-      return Peer.start<A2ARole>(role, PROGRAM);
-    };
-    const [ours, theirs] = [await own('ours'), await own('sdk')];
-    const sends = (peer: Peer) => (count: number) => post(urlOf(peer), count);
-    report.comparison(await compare(SUITE, 'durable-task/sdk-sqlite', sends(ours), sends(theirs), 'tasks/s'));
-    await ours.stop();
-    await theirs.stop();
+    const peers = await startAll(['ours', 'sdk'], 'task', folder);
+    const [ours, sdk] = peers as [Peer, Peer];
+    for (const peer of peers) await post(peer, 'task', DURABLE_CALLS * 3);
+    const rounds = (peer: Peer) => () => round(peer, 'task', DURABLE_CALLS);
+    report.comparison(await compareCpu(SUITE, 'durable-task/sdk-sqlite', rounds(ours), rounds(sdk)));
+    for (const peer of peers) await peer.stop();
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -68,9 +59,9 @@ async function durable(report: Report): Promise<void> {
 
 async function memory(report: Report): Promise<void> {
   const peer = await Peer.start<A2ARole>({ server: 'ours', answer: 'task' }, PROGRAM);
-  await post(urlOf(peer), MANY_TASKS / 100);
+  await post(peer, 'task', MANY_TASKS / 100);
   const before = await peer.ask<A2AUse>('memory');
-  await post(urlOf(peer), MANY_TASKS);
+  await post(peer, 'task', MANY_TASKS);
   const { heap, rss } = await peer.ask<A2AUse>('memory');
   const tasks = MANY_TASKS.toLocaleString('en');
   report.figure(SUITE, `heap growth over ${tasks} tasks`, Math.round((heap - before.heap) / MEBIBYTE), 'MiB');
@@ -78,27 +69,50 @@ async function memory(report: Report): Promise<void> {
   await peer.stop();
 }
 
-async function bothOf(role: Omit<A2ARole, 'server'>): Promise<[ours: Peer, theirs: Peer]> {
-  const start = (server: A2ARole['server']) => Peer.start<A2ARole>({ server, ...role }, PROGRAM);
-  return [await start('ours'), await start('sdk')];
+/** Starts the servers, and makes sure that they give the same answer. */
+async function startAll(servers: readonly A2ARole['server'][], answer: Answer, folder?: string): Promise<Peer[]> {
+  const peers: Peer[] = [];
+  const answers: unknown[] = [];
+  for (const server of servers) {
+    const own = folder === undefined ? {} : { folder: await mkdtemp(join(folder, `${server}-`)) };
+    const peer = await Peer.start<A2ARole>({ server, answer, ...own }, PROGRAM);
+    peers.push(peer);
+    const agent = new Agent();
+    answers.push(comparable(JSON.parse(await postOne(peer, agent))));
+    agent.destroy();
+  }
+  for (const other of answers) deepStrictEqual(other, answers[0]);
+  return peers;
 }
 
-function urlOf(peer: Peer): string {
-  return (peer.ready as A2AReady).url;
+/** The answer with its ids and times as their types: their values differ. */
+function comparable(value: unknown, member = ''): unknown {
+  if (Array.isArray(value)) return value.map((entry) => comparable(entry));
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, comparable(entry, name)]));
+  }
+  if (!/id$|^timestamp$/i.test(member)) return value;
+  return typeof value;
 }
 
-async function cost(peer: Peer, calls: number): Promise<number> {
-  const before = await peer.ask<A2AUse>();
-  await post(urlOf(peer), calls);
-  return ((await peer.ask<A2AUse>()).cpu - before.cpu) / calls;
+async function round(peer: Peer, answer: Answer, count: number): Promise<Round> {
+  const { cpu } = await peer.ask<A2AUse>();
+  const started = performance.now();
+  await post(peer, answer, count);
+  const ms = performance.now() - started;
+  return { count, micros: (await peer.ask<A2AUse>()).cpu - cpu, ms };
 }
 
 /** Sends that many messages over kept-alive connections, with a fixed number in progress. */
-async function post(url: string, calls: number): Promise<void> {
+async function post(peer: Peer, answer: Answer, calls: number): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: IN_FLIGHT });
+  const expected = answer === 'task' ? '"TASK_STATE_COMPLETED"' : '"ROLE_AGENT"';
   let left = calls;
   const lane = async () => {
-    while (left-- > 0) await postOne(url, agent);
+    while (left-- > 0) {
+      const text = await postOne(peer, agent);
+      if (!text.includes(expected)) throw new Error(text);
+    }
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
   agent.destroy();
@@ -107,7 +121,7 @@ async function post(url: string, calls: number): Promise<void> {
 let sent = 0;
 
 /** Every message is one of its own: the same one again would be the same task. */
-function postOne(url: string, agent: Agent): Promise<void> {
+function postOne(peer: Peer, agent: Agent): Promise<string> {
   const messageId = `bench-${process.pid}-${++sent}`;
   const message = { messageId, role: 'ROLE_USER', parts: [{ text: 'hello' }] };
   const body = JSON.stringify({ jsonrpc: '2.0', id: sent, method: 'SendMessage', params: { message } });
@@ -117,13 +131,14 @@ function postOne(url: string, agent: Agent): Promise<void> {
     'Content-Length': Buffer.byteLength(body),
   };
   return new Promise((resolve, reject) => {
+    const { url } = peer.ready as A2AReady;
     const call = request(url, { method: 'POST', agent, headers }, (response) => {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (chunk) => {
         text += chunk;
       });
-      response.on('end', () => (text.includes('"result"') ? resolve() : reject(new Error(text))));
+      response.on('end', () => resolve(text));
     });
     call.on('error', reject);
     call.end(body);

@@ -1,63 +1,38 @@
-/** One comparison of our path with a peer's or with the bare mechanism, measured in turn in one process. */
+import { sized } from './settings.js';
+
+/** One comparison of our path with a peer's or with the bare mechanism, measured in turn. */
 export interface Comparison {
   readonly suite: string;
   readonly name: string;
   readonly ours: number;
   readonly theirs: number;
-  /** Above 1, ours is faster. */
+  /** Above 1, ours is faster, unless `lowerIsBetter`. */
   readonly ratio: number;
   /** The lowest and the highest ratio of a round. */
   readonly spread?: readonly [number, number];
+  /** What `ratio` compares: the CPU time of all processes that do the work, or the time by the clock. */
+  readonly measured?: 'cpu' | 'clock';
   /** The ratio of the rates by the clock, where `ratio` is that of the CPU time. */
   readonly byClock?: number;
+  /** The ratio of the CPU time, where `ratio` is that of the clock. */
+  readonly byCpu?: number;
   readonly unit: string;
+  /** The ratio is ours divided by theirs: how many times as much it costs. */
+  readonly lowerIsBetter?: boolean;
 }
 
 export interface Report {
   comparison(comparison: Comparison): void;
-  /** A figure without a counterpart. */
-  figure(suite: string, name: string, value: number, unit: string): void;
+  /** A figure without a counterpart; with the lowest and the highest one if there were several. */
+  figure(suite: string, name: string, value: number, unit: string, spread?: readonly [number, number]): void;
 }
 
 /** Runs `count` operations. */
 export type Runner = (count: number) => void | Promise<void>;
 
-const ROUNDS = 9;
-const ROUND_MS = 250;
-
-/**
- * Operations per second of both, in alternating rounds, so that a slow spell of the machine hits both; the median
- * ratio of the rounds is what counts.
- */
-export async function compare(
-  suite: string,
-  name: string,
-  ours: Runner,
-  theirs: Runner,
-  unit = 'ops/s',
-  roundMs = ROUND_MS,
-): Promise<Comparison> {
-  const ourCount = await calibrate(ours, roundMs);
-  const theirCount = await calibrate(theirs, roundMs);
-  const rounds: { ours: number; theirs: number }[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    const first = round % 2 === 0;
-    const a = first ? await rate(ours, ourCount) : await rate(theirs, theirCount);
-    const b = first ? await rate(theirs, theirCount) : await rate(ours, ourCount);
-    rounds.push(first ? { ours: a, theirs: b } : { ours: b, theirs: a });
-  }
-  rounds.sort((x, y) => x.ours / x.theirs - y.ours / y.theirs);
-  const middle = rounds[ROUNDS >> 1]!;
-  const ratio = middle.ours / middle.theirs;
-  return {
-    suite,
-    name,
-    ours: Math.round(middle.ours),
-    theirs: Math.round(middle.theirs),
-    ratio: round(ratio),
-    unit,
-  };
-}
+const CLOCK_ROUNDS = sized(9, 3);
+const CPU_ROUNDS = sized(7, 3);
+const ROUND_MS = sized(250, 40);
 
 /** One round: its operations, the CPU time of all processes involved in microseconds, and the time by the clock. */
 export interface Round {
@@ -66,55 +41,180 @@ export interface Round {
   readonly ms: number;
 }
 
-const CPU_ROUNDS = 7;
+type Measure = () => Round | Promise<Round>;
 
 /** CPU time for an operation of both, in alternating rounds; the median ratio counts, and the spread is shown. */
 export async function compareCpu(
   suite: string,
   name: string,
-  ours: () => Promise<Round>,
-  theirs: () => Round | Promise<Round>,
+  ours: Measure,
+  theirs: Measure,
+  rounds = CPU_ROUNDS,
 ): Promise<Comparison> {
-  const rounds: { ours: Round; theirs: Round; ratio: number; byClock: number }[] = [];
-  for (let round = 0; round < CPU_ROUNDS; round++) {
-    const first = round % 2 === 0;
-    const early = first ? await ours() : await theirs();
-    const late = first ? await theirs() : await ours();
-    const [a, b] = first ? [early, late] : [late, early];
-    const ratio = b.micros / b.count / (a.micros / a.count);
-    rounds.push({ ours: a, theirs: b, ratio, byClock: a.count / a.ms / (b.count / b.ms) });
-  }
-  rounds.sort((a, b) => a.ratio - b.ratio);
-  const middle = rounds[CPU_ROUNDS >> 1]!;
+  const pairs = await inTurn(ours, theirs, rounds, cpuRatio);
+  const middle = median(pairs);
   return {
     suite,
     name,
     ours: round(middle.ours.micros / middle.ours.count),
     theirs: round(middle.theirs.micros / middle.theirs.count),
     ratio: round(middle.ratio),
-    spread: [round(rounds[0]!.ratio), round(rounds.at(-1)!.ratio)],
-    byClock: round(middle.byClock),
+    spread: spreadOf(pairs),
+    measured: 'cpu',
+    byClock: round(clockRatio(middle)),
     unit: 'µs CPU',
   };
 }
 
-/** How many operations fill a round, once the code is warm. */
-async function calibrate(runner: Runner, roundMs: number): Promise<number> {
+/** As `compareCpu`, by the clock, for work that waits for a disk; the CPU time is shown if the rounds count all of it. */
+export async function compareClock(
+  suite: string,
+  name: string,
+  ours: Measure,
+  theirs: Measure,
+  { unit, allCpu = false }: { readonly unit: string; readonly allCpu?: boolean },
+): Promise<Comparison> {
+  const pairs = await inTurn(ours, theirs, CLOCK_ROUNDS, clockRatio);
+  const middle = median(pairs);
+  return {
+    suite,
+    name,
+    ours: Math.round((middle.ours.count / middle.ours.ms) * 1_000),
+    theirs: Math.round((middle.theirs.count / middle.theirs.ms) * 1_000),
+    ratio: round(middle.ratio),
+    spread: spreadOf(pairs),
+    measured: 'clock',
+    ...(allCpu && { byCpu: round(cpuRatio(middle)) }),
+    unit,
+  };
+}
+
+/** How many times the CPU time an operation takes when there is much of something, compared with little of it. */
+export async function compareGrowth(
+  suite: string,
+  name: string,
+  much: Measure,
+  little: Measure,
+  rounds = CPU_ROUNDS,
+): Promise<Comparison> {
+  return (await compareCosts(suite, name, much, little, rounds)).cpu;
+}
+
+/** How many times as much ours costs, by CPU time and by the clock, from the same rounds. */
+export async function compareCosts(
+  suite: string,
+  name: string,
+  ours: Measure,
+  theirs: Measure,
+  rounds = CPU_ROUNDS,
+): Promise<{ readonly cpu: Comparison; readonly clock: Comparison }> {
+  const growth = (pair: Omit<Pair, 'ratio'>) => 1 / cpuRatio(pair);
+  const pairs = await inTurn(ours, theirs, rounds, growth);
+  const slower = pairs.map((pair) => ({ ...pair, ratio: 1 / clockRatio(pair) })).sort((a, b) => a.ratio - b.ratio);
+  const row = (sorted: readonly Pair[], cost: (round: Round) => number) => {
+    const { ours, theirs, ratio } = median(sorted);
+    const values = { ours: round(cost(ours)), theirs: round(cost(theirs)), ratio: round(ratio) };
+    return { suite, name, ...values, spread: spreadOf(sorted), lowerIsBetter: true } as const;
+  };
+  const byClock = round(median(slower).ratio);
+  return {
+    cpu: { ...row(pairs, ({ micros, count }) => micros / count), measured: 'cpu', byClock, unit: 'µs CPU' },
+    clock: { ...row(slower, ({ ms, count }) => ms / count), measured: 'clock', unit: 'ms' },
+  };
+}
+
+/**
+ * As `compareCpu`, for two runners in this process: calibrated rounds whose CPU time counts the garbage collector's
+ * threads, too.
+ */
+export async function compareRunners(
+  suite: string,
+  name: string,
+  ours: Runner,
+  theirs: Runner,
+  roundMs = ROUND_MS,
+): Promise<Comparison> {
+  const [ourCount, theirCount] = [await calibrate(ours, roundMs), await calibrate(theirs, roundMs)];
+  return compareCpu(
+    suite,
+    name,
+    () => cpuRound(ours, ourCount),
+    () => cpuRound(theirs, theirCount),
+  );
+}
+
+/** Runs so many operations, and measures the CPU time of this process, and of others that report theirs. */
+export async function cpuRound(
+  runner: Runner,
+  count: number,
+  otherMicros: () => number | Promise<number> = () => 0,
+): Promise<Round> {
+  const [before, others, started] = [process.cpuUsage(), await otherMicros(), performance.now()];
+  await runner(count);
+  const ms = performance.now() - started;
+  const { user, system } = process.cpuUsage(before);
+  return { count, micros: user + system + (await otherMicros()) - others, ms };
+}
+
+/** A busy machine gives a process that computes at least this part of the time. */
+const LEAST_SHARE = 1 / 8;
+
+/**
+ * How many operations fill a round, once the code is warm. CPU time counts: by the clock, a round would be shorter on a busy
+ * machine, and its code not warm.
+ */
+export async function calibrate(runner: Runner, roundMs = ROUND_MS): Promise<number> {
   let count = 100;
   for (;;) {
-    const perSecond = await rate(runner, count);
-    const wanted = Math.ceil((perSecond * roundMs) / 1000);
+    const { micros, ms } = await cpuRound(runner, count);
+    const wanted = Math.ceil((count * roundMs) / Math.max(micros / 1_000, ms * LEAST_SHARE));
     if (count >= wanted / 2) return wanted;
     count = Math.min(wanted, count * 10);
   }
 }
 
-async function rate(runner: Runner, count: number): Promise<number> {
-  const started = performance.now();
-  await runner(count);
-  return (count / (performance.now() - started)) * 1000;
+interface Pair {
+  readonly ours: Round;
+  readonly theirs: Round;
+  readonly ratio: number;
 }
 
-function round(value: number): number {
-  return Math.round(value * 100) / 100;
+/** Alternating rounds, so that a slow spell of the machine hits both; sorted by their ratio. */
+async function inTurn(
+  ours: Measure,
+  theirs: Measure,
+  rounds: number,
+  ratio: (pair: Omit<Pair, 'ratio'>) => number,
+): Promise<Pair[]> {
+  const pairs: Pair[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const first = round % 2 === 0;
+    const early = first ? await ours() : await theirs();
+    const late = first ? await theirs() : await ours();
+    const pair = first ? { ours: early, theirs: late } : { ours: late, theirs: early };
+    pairs.push({ ...pair, ratio: ratio(pair) });
+  }
+  return pairs.sort((a, b) => a.ratio - b.ratio);
+}
+
+function cpuRatio({ ours, theirs }: Omit<Pair, 'ratio'>): number {
+  return theirs.micros / theirs.count / (ours.micros / ours.count);
+}
+
+function clockRatio({ ours, theirs }: Omit<Pair, 'ratio'>): number {
+  return ours.count / ours.ms / (theirs.count / theirs.ms);
+}
+
+function median(sorted: readonly Pair[]): Pair {
+  return sorted[sorted.length >> 1]!;
+}
+
+function spreadOf(sorted: readonly Pair[]): [number, number] {
+  return [round(sorted[0]!.ratio), round(sorted.at(-1)!.ratio)];
+}
+
+/** To hundredths, or to thousandths below 1. */
+export function round(value: number): number {
+  const parts = Math.abs(value) < 1 ? 1_000 : 100;
+  return Math.round(value * parts) / parts;
 }

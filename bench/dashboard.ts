@@ -7,18 +7,19 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
-import type { Report, Round } from './compare.js';
+import { compareGrowth, type Report, type Round } from './compare.js';
+import { sized } from './settings.js';
 
 const SUITE = 'dashboard';
 const BIN = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
 const PER_SECOND = 5_000;
-const SLOT_MS = 2_000;
+const SLOT_MS = sized(2_000, 300);
 /** Of each kind, in turn. */
-const SLOTS = 24;
-const AGENTS_SHOWN = 500;
-const MESSAGES = 100_000;
-const TASKS = 10_000;
-const VISITS = 7;
+const SLOTS = sized(25, 3);
+const AGENTS_SHOWN = sized(500, 50);
+const MESSAGES = sized(100_000, 2_000);
+const TASKS = sized(10_000, 100);
+const VISITS = sized(7, 2);
 
 /** Sends messages at a steady rate for a while, and tells the CPU time that the whole node used meanwhile. */
 const AGENTS = `
@@ -79,34 +80,20 @@ export async function run(report: Report): Promise<void> {
 
 /**
  * The node's CPU time for a message at 5,000 messages a second, with a page attached and without, in short slots in turn.
- * The medians are compared: the store's merges, which take as much CPU as a slot's messages, fall into some slots.
+ * The spread is wide: the store's merges, which take as much CPU as a slot's messages, fall into some slots.
  */
 async function withAndWithout(report: Report): Promise<void> {
   const node = await startNode(SENDERS, { 'agents.mjs': AGENTS });
   const flood = () => send(node, PER_SECOND, SLOT_MS);
   try {
     await flood();
-    const [alone, watched] = [[] as number[], [] as number[]];
-    for (let slot = 0; slot < SLOTS; slot++) {
-      alone.push(perMessage(await flood()));
+    const watched = async () => {
       const page = await follow(node);
-      watched.push(perMessage(await flood()));
+      const round = await flood();
       page.destroy();
-    }
-    const ratio = quantile(alone, 0.5) / quantile(watched, 0.5);
-    report.comparison({
-      ...{ suite: SUITE, name: 'dashboard/none', unit: 'µs CPU a message', ratio: round(ratio) },
-      ours: round(quantile(watched, 0.5)),
-      theirs: round(quantile(alone, 0.5)),
-    });
-    for (const [name, slots] of [
-      ['with a page', watched],
-      ['without', alone],
-    ] as const) {
-      const quarters = [0.25, 0.75].map((part) => round(quantile(slots, part)));
-      report.figure(SUITE, `${name}, first quarter of slots`, quarters[0]!, 'µs CPU a message');
-      report.figure(SUITE, `${name}, last quarter of slots`, quarters[1]!, 'µs CPU a message');
-    }
+      return round;
+    };
+    report.comparison(await compareGrowth(SUITE, 'message with a page/without', watched, flood, SLOTS));
   } finally {
     await node.stop();
   }
@@ -143,23 +130,16 @@ async function firstScreen(report: Report): Promise<void> {
     }
     await browser.close();
     const about = `first screen: ${AGENTS_SHOWN} agents, ${MESSAGES / 1_000}k messages, ${TASKS / 1_000}k tasks`;
-    report.figure(SUITE, about, Math.round(quantile(times, 0.5)), `ms (worst ${Math.round(Math.max(...times))})`);
+    const [best, middle, worst] = [Math.min(...times), quantile(times, 0.5), Math.max(...times)].map(Math.round);
+    report.figure(SUITE, about, middle!, 'ms by the clock', [best!, worst!]);
   } finally {
     await node.stop();
     await rm(profile, { recursive: true, force: true });
   }
 }
 
-function perMessage({ count, micros }: Round): number {
-  return micros / count;
-}
-
 function quantile(values: readonly number[], part: number): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * part)]!;
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100;
 }
 
 /** Lets the source send messages for a while. */

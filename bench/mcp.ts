@@ -3,14 +3,14 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { InMemoryTransport, McpServer } from '@modelcontextprotocol/server';
 import { createNode } from 'ecliptic';
 import { z } from 'zod';
-import { compare, type Report } from './compare.js';
+import { calibrate, compareCpu, compareRunners, cpuRound, type Report, type Round } from './compare.js';
 import type { McpReady, McpRole } from './mcp-peer.js';
 import { Peer } from './peer-process.js';
+import { sized } from './settings.js';
 
 const SUITE = 'mcp';
 const PROGRAM = './mcp-peer.js';
-const CALLS = 3_000;
-const ROUNDS = 5;
+const CALLS = sized(3_000, 300);
 const IN_FLIGHT = 32;
 
 /** Tool calls: over HTTP, in one process and over a link, beside the SDK doing the same. */
@@ -25,27 +25,22 @@ export async function run(report: Report): Promise<void> {
 async function overHttp(report: Report, tools: number): Promise<void> {
   const ours = await Peer.start<McpRole>({ role: 'mcp-ours', tools }, PROGRAM);
   const theirs = await Peer.start<McpRole>({ role: 'mcp-sdk', tools }, PROGRAM);
-  const rounds: { ours: number; theirs: number }[] = [];
-  await cost(ours, CALLS);
-  await cost(theirs, CALLS / 10);
-  for (let round = 0; round < ROUNDS; round++) {
-    // The SDK's cost grows with the tools; fewer calls tell it as well.
-    rounds.push({ ours: await cost(ours, CALLS), theirs: await cost(theirs, tools > 1 ? CALLS / 10 : CALLS) });
-  }
-  rounds.sort((a, b) => a.theirs / a.ours - b.theirs / b.ours);
-  const middle = rounds[ROUNDS >> 1]!;
-  const ratio = Math.round((middle.theirs / middle.ours) * 100) / 100;
+  // The SDK's cost grows with the tools; fewer calls tell it as well.
+  const [our, their] = [() => calls(ours, CALLS), () => calls(theirs, tools > 1 ? CALLS / 10 : CALLS)];
+  await our();
+  await their();
   const name = `http-${tools}-tool${tools > 1 ? 's' : ''}/sdk`;
-  const [us, them] = [Math.round(middle.ours), Math.round(middle.theirs)];
-  report.comparison({ suite: SUITE, name, ours: us, theirs: them, ratio, unit: 'µs of server CPU a call' });
+  report.comparison({ ...(await compareCpu(SUITE, name, our, their)), unit: 'µs of server CPU' });
   await ours.stop();
   await theirs.stop();
 }
 
-async function cost(peer: Peer, calls: number): Promise<number> {
-  const before = await peer.ask<number>();
-  await post((peer.ready as McpReady).url, calls);
-  return ((await peer.ask<number>()) - before) / calls;
+/** Only the server's CPU time. */
+async function calls(peer: Peer, count: number): Promise<Round> {
+  const [before, started] = [await peer.ask<number>(), performance.now()];
+  await post((peer.ready as McpReady).url, count);
+  const ms = performance.now() - started;
+  return { count, micros: (await peer.ask<number>()) - before, ms };
 }
 
 /** Sends that many calls over kept-alive connections, with a fixed number in progress. */
@@ -105,7 +100,7 @@ async function inProcess(report: Report): Promise<void> {
   const args = { text: 'hello' };
   const ours = (count: number) => inLanes(count, () => mcp.call('mars.echo', args));
   const theirs = (count: number) => inLanes(count, () => client.callTool({ name: 'echo', arguments: args }));
-  report.comparison(await compare(SUITE, 'in-process/sdk-memory', ours, theirs, 'calls/s'));
+  report.comparison(await compareRunners(SUITE, 'in-process/sdk-memory', ours, theirs));
   await client.close();
   await node.stop();
 }
@@ -122,7 +117,15 @@ async function overLink(report: Report): Promise<void> {
   const args = { text: 'hello' };
   const ours = (count: number) => inLanes(count, () => mcp.call('venus.echo', args));
   const theirs = (count: number) => inLanes(count, () => client.callTool({ name: 'echo-0', arguments: args }));
-  report.comparison(await compare(SUITE, 'link/sdk-http', ours, theirs, 'calls/s'));
+  const counts = [await calibrate(ours), await calibrate(theirs)] as const;
+  report.comparison(
+    await compareCpu(
+      SUITE,
+      'link/sdk-http',
+      () => cpuRound(ours, counts[0], () => member.ask<number>()),
+      () => cpuRound(theirs, counts[1], () => sdk.ask<number>()),
+    ),
+  );
   await client.close();
   await sdk.stop();
   await member.stop();

@@ -1,30 +1,46 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import {
   type AgentCard,
   AgentRegistry,
   createNode,
   deserializeEnvelope,
   EnvelopeFactory,
+  openStore,
   serializeEnvelope,
   systemRuntime,
 } from 'ecliptic';
 import moleculer from 'moleculer';
-import { compare, type Report } from './compare.js';
+import { compareRunners, type Report } from './compare.js';
+import { MeshAgents, type MeshWork, PAYLOAD } from './mesh-agents.js';
+import { sized } from './settings.js';
+
+type Schema = Parameters<moleculer.ServiceBroker['createService']>[0];
 
 const SUITE = 'mesh';
-const PAYLOAD = { task: 'build the login page', priority: 3 };
 const CALL = 'mars.build';
+const ASYNC_CALL = 'mars.later';
+const RANDOM_AGENTS = 1_000;
+const AUDIENCE = 999;
+const CARDS = [100, sized(10_000, 1_000), sized(100_000, 10_000)];
 
 export async function run(report: Report): Promise<void> {
   await sends(report);
   await requests(report);
+  await randomPairs(report);
+  await capabilities(report);
+  await journal(report);
+  await streams(report);
   await codec(report);
   await lookups(report);
   await broadcasts(report);
   await memory(report);
 }
 
-async function pair() {
-  const node = await createNode();
+async function pair(init: Parameters<typeof createNode>[0] = {}) {
+  const node = await createNode(init);
   const sun = node.agent({ id: 'sun' });
   const mars = node.agent({ id: 'mars' });
   let received = 0;
@@ -32,7 +48,7 @@ async function pair() {
     received++;
   });
   mars.onRequest(() => null);
-  return { node, sun, received: () => received };
+  return { node, sun, mars, received: () => received };
 }
 
 /** A broker with one service that does nothing, bare, or with the features that our router always has. */
@@ -50,9 +66,12 @@ async function broker(full: boolean) {
   const params = full ? { task: 'string', priority: 'number' } : undefined;
   broker.createService({
     name: 'mars',
-    actions: { build: { ...(params && { params }), tiers: [0, 1, 2], handler: () => null } },
+    actions: {
+      build: { ...(params && { params }), tiers: [0, 1, 2], handler: () => null },
+      later: async () => null,
+    },
     events: { 'mars.told'() {} },
-  } as Parameters<typeof broker.createService>[0]);
+  } as Schema);
   await broker.start();
   return broker;
 }
@@ -79,31 +98,100 @@ async function sends(report: Report): Promise<void> {
     expected += count;
     if (received() !== expected) throw new Error(`${received()} of ${expected} arrived`);
   };
-  const call = (target: typeof bare) => async (count: number) => {
-    for (let i = 0; i < count; i++) await target.call(CALL, PAYLOAD);
-  };
   const emit = async (count: number) => {
     for (let i = 0; i < count; i++) await bare.emit('mars.told', PAYLOAD);
   };
-  report.comparison(await compare(SUITE, 'send/moleculer-call', ours, call(bare)));
-  report.comparison(await compare(SUITE, 'send/moleculer-emit', ours, emit));
-  report.comparison(await compare(SUITE, 'send/moleculer-full', ours, call(full)));
+  report.comparison(await compareRunners(SUITE, 'send/moleculer-call', ours, calls(bare)));
+  report.comparison(await compareRunners(SUITE, 'send/moleculer-emit', ours, emit));
+  report.comparison(await compareRunners(SUITE, 'send/moleculer-full', ours, calls(full)));
   await Promise.all([node.stop(), bare.stop(), full.stop()]);
 }
 
 async function requests(report: Report): Promise<void> {
-  const { node, sun } = await pair();
+  const { node, sun, mars } = await pair();
   const bare = await broker(false);
   const full = await broker(true);
   const ours = async (count: number) => {
     for (let i = 0; i < count; i++) await sun.request('mars', PAYLOAD);
   };
-  const call = (target: typeof bare) => async (count: number) => {
-    for (let i = 0; i < count; i++) await target.call(CALL, PAYLOAD);
-  };
-  report.comparison(await compare(SUITE, 'request/moleculer-call', ours, call(bare)));
-  report.comparison(await compare(SUITE, 'request/moleculer-full', ours, call(full)));
+  report.comparison(await compareRunners(SUITE, 'request/moleculer-call', ours, calls(bare)));
+  report.comparison(await compareRunners(SUITE, 'request/moleculer-full', ours, calls(full)));
+  mars.onRequest(async () => null);
+  report.comparison(await compareRunners(SUITE, 'request-async/moleculer-call', ours, calls(bare, ASYNC_CALL)));
   await Promise.all([node.stop(), bare.stop(), full.stop()]);
+}
+
+function calls(broker: moleculer.ServiceBroker, action = CALL) {
+  return async (count: number) => {
+    for (let i = 0; i < count; i++) await broker.call(action, PAYLOAD);
+  };
+}
+
+/** Among many agents, each message goes from one agent to another, both chosen at random. */
+async function randomPairs(report: Report): Promise<void> {
+  const agents = await MeshAgents.start(RANDOM_AGENTS);
+  const bare = new moleculer.ServiceBroker({ logger: false, metrics: false, validator: false } as object);
+  for (let i = 0; i < RANDOM_AGENTS; i++) {
+    const actions = { build: () => null, later: async () => null };
+    bare.createService({ name: `agent-${i}`, actions, events: { [`agent-${i}.told`]() {} } } as Schema);
+  }
+  await bare.start();
+  const theirs = (action: string) => {
+    const names = Array.from({ length: RANDOM_AGENTS }, (_, i) => `agent-${i}.${action}`);
+    return async (count: number) => {
+      for (let i = 0; i < count; i++) await bare.call(names[agents.pick()]!, PAYLOAD);
+    };
+  };
+  const compared = async (name: string, kind: MeshWork, action: string) =>
+    report.comparison(await compareRunners(SUITE, name, agents.runner(kind), theirs(action)));
+  await compared('send-random/moleculer-call', 'send-random', 'build');
+  await compared('request-random/moleculer-call', 'request-random', 'build');
+  agents.answerLater();
+  await compared('request-random-async/moleculer-call', 'request-random', 'later');
+  await Promise.all([agents.stop(), bare.stop()]);
+}
+
+/** A message to a capability that many agents offer, against one to a named agent. */
+async function capabilities(report: Report): Promise<void> {
+  const agents = await MeshAgents.start(RANDOM_AGENTS);
+  const [ours, direct] = [agents.runner('send-capability'), agents.runner('send-random')];
+  report.comparison(await compareRunners(SUITE, 'capability-100/send-random', ours, direct));
+  const asked = agents.runner('request-capability');
+  report.comparison(
+    await compareRunners(SUITE, 'capability-100/request-random', asked, agents.runner('request-random')),
+  );
+  await agents.stop();
+}
+
+/** A node with a store, which records each decision in its journal, against one without. */
+async function journal(report: Report): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'ecliptic-bench-'));
+  const kept = await pair({ store: await openStore(folder) });
+  const bare = await pair();
+  const requests = (sun: typeof kept.sun) => async (count: number) => {
+    for (let i = 0; i < count; i++) await sun.request('mars', PAYLOAD);
+  };
+  report.comparison(await compareRunners(SUITE, 'request-journal/request', requests(kept.sun), requests(bare.sun)));
+  await Promise.all([kept.node.stop(), bare.node.stop()]);
+  await rm(folder, { recursive: true, force: true });
+}
+
+/** Items of one answer, beside those of a stream of Node. */
+async function streams(report: Report): Promise<void> {
+  const { node, sun, mars } = await pair();
+  async function* items(count: number) {
+    for (let i = 0; i < count; i++) yield PAYLOAD;
+  }
+  mars.onRequest(({ payload }) => items((payload as { count: number }).count));
+  const read = async (stream: AsyncIterable<unknown>, count: number) => {
+    let read = 0;
+    for await (const _ of stream) read++;
+    if (read !== count) throw new Error(`${read} of ${count} items arrived`);
+  };
+  const ours = (count: number) => read(sun.stream('mars', { count }), count);
+  const theirs = (count: number) => read(Readable.from(items(count)), count);
+  report.comparison(await compareRunners(SUITE, 'stream-item/node-stream', ours, theirs));
+  await node.stop();
 }
 
 async function codec(report: Report): Promise<void> {
@@ -119,7 +207,7 @@ async function codec(report: Report): Promise<void> {
   const theirs = (count: number) => {
     for (let i = 0; i < count; i++) sink += JSON.parse(JSON.stringify(plain)).timestamp & 1;
   };
-  report.comparison(await compare(SUITE, 'codec/json', ours, theirs));
+  report.comparison(await compareRunners(SUITE, 'codec/json', ours, theirs));
   if (Number.isNaN(sink)) throw new Error('unreachable');
 }
 
@@ -141,7 +229,7 @@ function card(index: number): AgentCard {
 }
 
 async function lookups(report: Report): Promise<void> {
-  for (const size of [100, 10_000, 100_000]) {
+  for (const size of CARDS) {
     const registry = new AgentRegistry();
     const map = new Map<string, AgentCard>();
     for (let i = 0; i < size; i++) map.set(`agent-${i}`, registry.register(card(i)));
@@ -157,8 +245,9 @@ async function lookups(report: Report): Promise<void> {
     const byCapability = (count: number) => {
       for (let i = 0; i < count; i++) if (registry.findFirstByCapability(capabilities[i & 4095]!)) found++;
     };
-    report.comparison(await compare(SUITE, 'lookup-id/map', byId, byMap, `ops/s at ${size} cards`));
-    report.comparison(await compare(SUITE, 'lookup-capability/map', byCapability, byMap, `ops/s at ${size} cards`));
+    const cards = `${size.toLocaleString('en')} cards`;
+    report.comparison(await compareRunners(SUITE, `lookup-id/map, ${cards}`, byId, byMap));
+    report.comparison(await compareRunners(SUITE, `lookup-capability/map, ${cards}`, byCapability, byMap));
     if (found === 0) throw new Error('nothing was found');
   }
 }
@@ -166,18 +255,18 @@ async function lookups(report: Report): Promise<void> {
 async function broadcasts(report: Report): Promise<void> {
   const { node, sun } = await pair();
   let received = 0;
-  for (let i = 0; i < 999; i++) {
+  for (let i = 0; i < AUDIENCE; i++) {
     node.agent({ id: `agent-${i}`, tier: 0 }).onNotification(() => {
       received++;
     });
   }
   const ours = async (count: number) => {
-    for (let i = 0; i < count; i += 1000) await sun.broadcast(PAYLOAD);
+    for (let i = 0; i < count; i++) await sun.broadcast(PAYLOAD);
   };
   const theirs = async (count: number) => {
-    for (let i = 0; i < count; i++) await sun.send('agent-7', PAYLOAD);
+    for (let i = 0; i < count * AUDIENCE; i++) await sun.send('agent-7', PAYLOAD);
   };
-  report.comparison(await compare(SUITE, 'broadcast/send', ours, theirs));
+  report.comparison(await compareRunners(SUITE, `broadcast to ${AUDIENCE}/send`, ours, theirs));
   if (received === 0) throw new Error('nothing arrived');
   await node.stop();
 }
@@ -189,7 +278,7 @@ async function memory(report: Report): Promise<void> {
     globalThis.gc!();
     return process.memoryUsage().heapUsed;
   };
-  const count = 100_000;
+  const count = sized(100_000, 5_000);
   const before = heap();
   const cards = Array.from({ length: count }, (_, i) => JSON.parse(JSON.stringify(card(i))));
   const withCards = heap();

@@ -1,5 +1,6 @@
 import { createNode, MemoryStore } from 'ecliptic';
-import { compare, type Report } from './compare.js';
+import { compareRunners, type Report } from './compare.js';
+import { sized } from './settings.js';
 
 const SUITE = 'coordination';
 
@@ -15,11 +16,12 @@ export async function run(report: Report): Promise<void> {
   const request = async (count: number) => {
     for (let done = 0; done < count; done++) await asker.request(worker.id, 'echo');
   };
-  report.comparison(await compare(SUITE, 'propose/request', propose, request, 'round trips/s'));
-  const started = performance.now();
-  const count = 2_000;
+  report.comparison(await compareRunners(SUITE, 'propose/request', propose, request));
+  const count = sized(2_000, 200);
+  const before = process.cpuUsage();
   await Promise.all(Array.from({ length: count }, () => asker.propose({ ...terms, durable: true }).result));
-  const perSecond = Math.round((count / (performance.now() - started)) * 1_000);
-  report.figure(SUITE, 'durable, in memory, 2,000 at once', perSecond, 'round trips/s');
+  const { user, system } = process.cpuUsage(before);
+  const name = `durable proposal, in memory, ${count.toLocaleString('en')} at once`;
+  report.figure(SUITE, name, Math.round((user + system) / count), 'µs CPU');
   await node.stop();
 }

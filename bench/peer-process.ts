@@ -1,7 +1,9 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, type Serializable } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Role } from './links-peer.js';
+
+const STOP_MS = 10_000;
 
 /** The other process. */
 export class Peer {
@@ -20,15 +22,28 @@ export class Peer {
     return new Peer(child, ready);
   }
 
-  /** Sends a request, and waits for the answer. */
-  async ask<T>(question = 'cpu'): Promise<T> {
-    this.#child.send(question);
-    const [answer] = await once(this.#child, 'message');
-    return answer as T;
+  /** Sends a request, and waits for the answer. Rejects if the process ends first. */
+  ask<T>(question: Serializable = 'cpu'): Promise<T> {
+    const child = this.#child;
+    return new Promise((resolve, reject) => {
+      const onExit = () => reject(new Error(`process ${child.pid} ended before it answered`));
+      child.once('exit', onExit);
+      child.once('message', (answer) => {
+        child.off('exit', onExit);
+        resolve(answer as T);
+      });
+      child.send(question);
+    });
   }
 
+  /** Ends the process: its program exits when the channel closes, and is killed if it does not. */
   async stop(): Promise<void> {
-    this.#child.disconnect();
-    await once(this.#child, 'exit');
+    const child = this.#child;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.disconnect();
+    const kill = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+    await exited;
+    clearTimeout(kill);
   }
 }

@@ -1,4 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,9 +7,10 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { createNode, type EclipticNode, systemRuntime } from 'ecliptic';
 import { Children, CommandAdapter, Lanes, MemoryWatch } from 'ecliptic/providers';
-import { compare, type Report, type Runner } from './compare.js';
+import { compareCpu, type Report, type Round } from './compare.js';
 import { exec } from './exec.js';
 import { model } from './model.js';
+import { sized } from './settings.js';
 
 const SUITE = 'providers';
 const PROGRAM = fileURLToPath(new URL('providers-peer.js', import.meta.url));
@@ -16,6 +18,8 @@ const PROGRAM = fileURLToPath(new URL('providers-peer.js', import.meta.url));
 const INPUT = { text: 'x'.repeat(245) };
 /** Work items in progress at once. */
 const WINDOW = 32;
+/** A round: a second or so, because the system counts the CPU time of a program in steps of 10 ms. */
+const EXECUTIONS = sized(10_000, 1_000);
 const LANES = 50;
 const CRASHES = 30;
 
@@ -40,9 +44,12 @@ async function execute(report: Report, fleet: Fleet): Promise<void> {
   const bare = new BareChild();
   const { providers } = fleet.node;
   const route = { type: 'command', capabilities: ['worker'] };
-  const ours: Runner = (count) => windowed(count, WINDOW, () => providers.execute(route, INPUT, 'c'));
-  const theirs: Runner = (count) => windowed(count, WINDOW, () => bare.execute(INPUT));
-  report.comparison(await compare(SUITE, 'execute/bare-child', ours, theirs));
+  const pid = await fleet.running('worker');
+  const ours = () => round(pid, () => providers.execute(route, INPUT, 'c'));
+  const theirs = () => round(bare.pid, () => bare.execute(INPUT));
+  await ours();
+  await theirs();
+  report.comparison(await compareCpu(SUITE, 'execute/bare-child', ours, theirs));
   const times: number[] = [];
   for (let n = 0; n < 2_000; n++) {
     const began = performance.now();
@@ -141,6 +148,10 @@ class BareChild {
     });
   }
 
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
   execute(input: unknown): Promise<unknown> {
     const id = ++this.#last;
     return new Promise((resolve) => {
@@ -152,6 +163,21 @@ class BareChild {
   stop(): void {
     this.#child.kill();
   }
+}
+
+/** The CPU time of this process and of the program that does the work. */
+async function round(pid: number, one: () => Promise<unknown>): Promise<Round> {
+  const [own, other, started] = [process.cpuUsage(), cpuMicros(pid), performance.now()];
+  await windowed(EXECUTIONS, WINDOW, one);
+  const ms = performance.now() - started;
+  const { user, system } = process.cpuUsage(own);
+  return { count: EXECUTIONS, micros: user + system + cpuMicros(pid) - other, ms };
+}
+
+function cpuMicros(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }
 
 /** Repeats an operation that often, with a fixed number in progress. */

@@ -1,54 +1,33 @@
-import { run as a2a } from './a2a.js';
-import { run as cli } from './cli.js';
-import type { Report } from './compare.js';
-import { run as coordination } from './coordination.js';
-import { run as dashboard } from './dashboard.js';
-import { run as durable } from './durable.js';
-import { run as links } from './links.js';
-import { run as mcp } from './mcp.js';
-import { run as mesh } from './mesh.js';
-import { run as providers } from './providers.js';
-import { run as store } from './store.js';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { main, type Suite } from './main.js';
 
-const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
-  mesh,
-  links,
-  durable,
-  store,
-  mcp,
-  a2a,
-  providers,
-  coordination,
-  dashboard,
-  cli,
+const SUITES: Readonly<Record<string, Suite>> = {
+  mesh: { about: 'messages within one node, beside Moleculer', load: () => import('./mesh.js') },
+  links: { about: 'messages between two processes, beside ws, Hyperswarm and NATS', load: () => import('./links.js') },
+  join: { about: '30 nodes that join one mesh', load: () => import('./join.js') },
+  scale: { about: 'growth with agents, threads, rows, candidates, peers, nodes', load: () => import('./scale.js') },
+  durable: { about: 'durable messages, beside SQLite and JetStream', load: () => import('./durable.js') },
+  store: { about: 'the journal, with few and with a million rows', load: () => import('./store.js') },
+  mcp: { about: 'tool calls, beside the MCP SDK', load: () => import('./mcp.js') },
+  a2a: { about: 'tasks of A2A clients, beside the A2A SDK', load: () => import('./a2a.js') },
+  providers: { about: 'programs and models as workers, beside bare ones', load: () => import('./providers.js') },
+  coordination: { about: 'proposals, swarms and documents', load: () => import('./coordination.js') },
+  documents: {
+    about: 'documents that grow to 100,000 operations, beside Yjs',
+    load: () => import('./documents-growth.js'),
+  },
+  dashboard: { about: 'the cost of an open page, and its first screen', load: () => import('./dashboard.js') },
+  cli: { about: 'start, commands and memory of the program', load: () => import('./cli.js') },
 };
 
-const words = process.argv.slice(2);
-const json = words.includes('--json');
-const wanted = words.filter((word) => !word.startsWith('-')).flatMap((word) => word.split(','));
-const unknown = wanted.filter((name) => !Object.hasOwn(SUITES, name));
-if (words.includes('--help') || unknown.length > 0) {
-  console.log(`usage: npm run bench [-- suite...] [--json]\nsuites: ${Object.keys(SUITES).join(', ')}`);
-  process.exit(unknown.length > 0 ? 2 : 0);
-}
+// From the compiled folder, two levels up.
+const PAGE = new URL('../../docs/benchmarks.md', import.meta.url);
 
-const report: Report = {
-  comparison(row) {
-    if (json) return console.log(JSON.stringify(row));
-    const { suite, name, ratio, ours, theirs, unit, spread, byClock } = row;
-    const more = spread ? ` (${spread[0]}–${spread[1]}; ${byClock}× by the clock)` : '';
-    console.log(
-      `${suite.padEnd(14)}${name.padEnd(36)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}${more}`,
-    );
-  },
-  figure(suite, name, value, unit) {
-    if (json) return console.log(JSON.stringify({ suite, name, value, unit }));
-    console.log(`${suite.padEnd(14)}${name.padEnd(36)}${format(value).padStart(8)}   ${unit}`);
-  },
-};
-
-for (const name of wanted.length > 0 ? wanted : Object.keys(SUITES)) await SUITES[name]!(report);
-
-function format(value: number): string {
-  return value.toLocaleString('en');
-}
+const code = await main(process.argv.slice(2), SUITES, {
+  print: (line) => console.log(line),
+  fail: (line) => console.error(line),
+  readPage: () => (existsSync(PAGE) ? readFileSync(PAGE, 'utf8') : ''),
+  writePage: (text) => writeFileSync(PAGE, text),
+});
+// Also if a suite that failed left something running.
+process.exit(code);

@@ -1,40 +1,39 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Agent, createNode } from 'ecliptic';
-import type { Report } from './compare.js';
+import { compareGrowth, type Report, type Round } from './compare.js';
+import { sized } from './settings.js';
 
 const SUITE = 'coordination';
 const AGENTS = 20;
+const [SMALL, LARGE] = [sized(1_000, 100), sized(10_000, 500)] as const;
 const ROUNDS = 3;
 
 interface Cost {
   /** From the first lease to the settled end. */
-  readonly settled: number;
+  readonly settled: Round;
   /** Until every member's replica of the board shows it, too. */
-  readonly shown: number;
+  readonly shown: Round;
 }
 
-/** The cost of coordinating a sub-task: assigning it, committing the assignment, and committing its result. */
+/** The CPU time of coordinating a sub-task: assigning it, committing the assignment, and committing its result. */
 export async function run(report: Report): Promise<void> {
-  await perSubTask(100);
-  const [small, large] = [await middle(1_000), await middle(10_000)];
-  const figure = (name: string, value: number, unit: string) => report.figure(SUITE, name, value, unit);
-  const unit = 'µs of CPU a sub-task, 20 agents';
-  figure('swarm-1000 settled', Math.round(small.settled), unit);
-  figure('swarm-10000 settled', Math.round(large.settled), unit);
-  figure('swarm-1000 settled and shown to all', Math.round(small.shown), unit);
-  figure('swarm-10000 settled and shown to all', Math.round(large.shown), unit);
-  const growth = Math.round((large.settled / small.settled) * 100) / 100;
-  figure('swarm-10000/swarm-1000', growth, '× the cost of each, with ten times as many');
-}
-
-async function middle(subTasks: number): Promise<Cost> {
-  const rounds: Cost[] = [];
-  for (let round = 0; round < ROUNDS; round++) rounds.push(await perSubTask(subTasks));
-  return rounds.sort((a, b) => a.settled - b.settled)[ROUNDS >> 1]!;
+  await costs(100);
+  const last = new Map<number, Cost>();
+  const round = (count: number) => async () => {
+    const cost = await costs(count);
+    last.set(count, cost);
+    return cost.settled;
+  };
+  const name = `sub-task settled, ${LARGE.toLocaleString('en')} / ${SMALL.toLocaleString('en')}, ${AGENTS} agents`;
+  report.comparison(await compareGrowth(SUITE, name, round(LARGE), round(SMALL), ROUNDS));
+  for (const [count, { shown }] of [...last].sort(([a], [b]) => a - b)) {
+    const micros = Math.round(shown.micros / count);
+    report.figure(SUITE, `sub-task of ${count.toLocaleString('en')} settled and shown to all`, micros, 'µs CPU');
+  }
 }
 
 /** The work is empty, so only coordination counts. Measured in CPU time, because the machine may be busy. */
-async function perSubTask(count: number): Promise<Cost> {
+async function costs(count: number): Promise<Cost> {
   const node = await createNode();
   const workers = Array.from({ length: AGENTS }, (_, at) =>
     node.agent({ id: `worker-${at}`, capabilities: ['count'] }).onRequest(() => at),
@@ -42,10 +41,10 @@ async function perSubTask(count: number): Promise<Cost> {
   const plan = Array.from({ length: count }, (_, at) => ({ id: `t${at}`, requiredCapabilities: ['count'] }));
   const swarm = node.agent({ id: 'sun' }).swarm('count', { capabilities: ['count'], plan });
   await swarm.active;
-  const began = process.cpuUsage();
-  const spent = () => {
+  const [began, started] = [process.cpuUsage(), performance.now()];
+  const spent = (): Round => {
     const { user, system } = process.cpuUsage(began);
-    return (user + system) / count;
+    return { count, micros: user + system, ms: performance.now() - started };
   };
   const { results } = await swarm.result;
   const settled = spent();

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildPage } from './build-page.mjs';
 import { bundle } from './bundle.mjs';
@@ -12,5 +12,6 @@ if (status !== 0) process.exit(status ?? 1);
 // A few large files in one folder are found and loaded sooner than hundreds of small ones.
 // Only entries that are loaded by file name: the library, the program, and code for separate processes.
 const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
-await bundle([...library, 'cli/main', 'system/process/sweep-main'], 'dist');
+const licences = await bundle([...library, 'cli/start', 'cli/main', 'system/process/sweep-main'], 'dist');
+writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));
 await buildPage();

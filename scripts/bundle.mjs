@@ -1,21 +1,124 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { appendFile, mkdir, writeFile } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { build, transform } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Puts entries of `src/`, with all that they share, into one folder: each under the name of its file. */
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+
+/** Packages that every node loads: in the bundle they need no search through folders, and lose their unused parts. */
+const BUNDLED = ['zod', 'pino', 'yjs', 'jsonc-parser'];
+
+/** Scripts with stored code cannot import without an experimental feature of Node, so that one file does it for them. */
+const IMPORT = 'import.cjs';
+
+const packages = {
+  name: 'packages',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[^./]/ }, ({ path, importer, kind }) => {
+      const isSeparate = kind !== 'entry-point' && !importer.includes('node_modules') && !BUNDLED.includes(path);
+      return isSeparate ? { path, external: true } : undefined;
+    });
+    // As the namespace of its module, `z` loses the parts of zod that are not used, such as its 50 languages.
+    onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replace(/^import \{ z \} from 'zod'/m, "import * as z from 'zod'"),
+      loader: 'ts',
+    }));
+    // Yjs warns if a process loads it twice; documents of this copy never meet those of a user's copy.
+    onLoad({ filter: /\/yjs\.mjs$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replace("'__ $YJS$ __'", "'__ $YJS$ in ecliptic __'"),
+      loader: 'js',
+    }));
+  },
+};
+
+/**
+ * Puts entries of `src/`, with all that they share, into one folder: each under the name of its file. The files are
+ * CommonJS, because Node 20 can store compiled code of scripts only; an entry that exports has an ES module beside it.
+ */
 export async function bundle(entries, outdir) {
-  await build({
+  const { outputFiles, metafile } = await build({
     absWorkingDir: root,
     entryPoints: entries.map((entry) => `src/${entry}.ts`),
     entryNames: '[name]',
     outdir,
     bundle: true,
     splitting: true,
-    packages: 'external',
+    mainFields: ['module', 'main'],
     format: 'esm',
     platform: 'node',
     target: 'node20.19',
+    define: { PACKAGE_VERSION: JSON.stringify(version) },
+    plugins: [packages],
+    write: false,
+    metafile: true,
     logLevel: 'warning',
+  });
+  const folder = resolve(root, outdir);
+  await mkdir(folder, { recursive: true });
+  await Promise.all(
+    outputFiles.map(async ({ path, text }) => writeFile(path.replace(/\.js$/, '.cjs'), await script(text))),
+  );
+  await writeFile(join(folder, IMPORT), 'module.exports = (specifier) => import(specifier);\n');
+  for (const [file, { entryPoint, exports }] of Object.entries(metafile.outputs)) {
+    const name = basename(file, '.js');
+    if (exports.length === 0 || !entries.some((entry) => entryPoint === `src/${entry}.ts`)) continue;
+    const names = exports.join(', ');
+    await writeFile(join(folder, `${name}.js`), `export { ${names} } from './${name}.cjs';\n`);
+    // Never executed: Node finds in it which names an ES module can import.
+    await appendFile(join(folder, `${name}.cjs`), `0 && (module.exports = { ${names} });\n`);
+  }
+  return licences(Object.keys(metafile.inputs));
+}
+
+/** An ES module of esbuild as CommonJS. Other packages are imported as before, so that users share them. */
+async function script(module) {
+  const local = module
+    .replace(/(from |import )"\.\/([\w-]+)\.js"/g, '$1"./$2.cjs"')
+    .replace(/\bimport\("\.\/([\w-]+)\.js"\)/g, 'Promise.resolve().then(() => require("./$1.cjs"))');
+  const { code } = await transform(local, {
+    format: 'cjs',
+    platform: 'node',
+    target: 'node20.19',
+    define: { 'import.meta.url': '__url' },
+    logLevel: 'warning',
+  });
+  const body = withConstants(code).replace(/(?<![.\w$])import\(/g, '__import(');
+  const before = [
+    body.includes('__url') && "const __url = require('node:url').pathToFileURL(__filename).href;",
+    body.includes('__import(') && `const __import = require('./${IMPORT}');`,
+  ];
+  // V8 keeps the text of every loaded file in memory. Names stay, and lines are short, for stack traces.
+  const small = { minifyWhitespace: true, lineLimit: 120, legalComments: 'none', logLevel: 'warning' };
+  return (await transform(`${before.filter(Boolean).join('')}${body}`, small)).code;
+}
+
+/**
+ * Reads the exports of other files once. As written by esbuild, each use calls a getter, which costs a third of the
+ * speed of a message. No file imports one that imports it, and no exported variable is assigned later.
+ */
+function withConstants(code) {
+  let text = code;
+  for (const [statement, name, file] of code.matchAll(/^var (import_\w+) = require\("(\.\/[\w-]+\.cjs)"\);$/gm)) {
+    const members = new Set([...code.matchAll(new RegExp(`\\b${name}\\.(\\w+)`, 'g'))].map(([, member]) => member));
+    const names = [...members].map((member) => `${member}: ${name}_${member}`);
+    text = text
+      .replace(new RegExp(`\\(0, ${name}\\.(\\w+)\\)`, 'g'), `${name}_$1`)
+      .replace(new RegExp(`\\b${name}\\.(\\w+)`, 'g'), `${name}_$1`)
+      .replace(statement, `const { ${names.join(', ')} } = require("${file}");`);
+  }
+  return text;
+}
+
+/** The licences of packages whose code is in the bundle. */
+function licences(inputs) {
+  const folders = new Set(inputs.flatMap((input) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? []));
+  return [...folders].sort().map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
+    const file = readdirSync(join(root, folder)).find((entry) => /^licen[cs]e/i.test(entry));
+    const text = file === undefined ? '' : readFileSync(join(root, folder, file), 'utf8').trim();
+    return `${name} ${version} (${license})\n\n${text}\n`;
   });
 }

@@ -11,6 +11,9 @@ const SUITES = [
   'src/system/process',
   'test/upstream',
   'src/network/peers/attacks.test.ts',
+  'src/network/peers/gossip-directory.test.ts',
+  'src/network/peers/presence.test.ts',
+  'src/network/peers/resting.test.ts',
   'src/a2a/protocol',
   'test/a2a',
   'src/work',
@@ -21,6 +24,7 @@ const SUITES = [
   'test/credentials',
   'src/coding-agents',
   'test/coding-agents',
+  'test/nats',
   'test/memory',
 ];
 

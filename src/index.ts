@@ -6,6 +6,7 @@ export { buildAgentCard, buildAgentCardForAgent } from './a2a/server/cards.js';
 export { clearTaskStore, handleTaskGet, handleTaskSend } from './a2a/server/task-handler.js';
 export type { Agent } from './agent/agent.js';
 export type { AgentInit } from './agent/agent-init.js';
+export type { AgentObjects } from './agent/agent-objects.js';
 export type { SubTaskInput, SwarmRun } from './agent/agent-swarms.js';
 export type { AgentTask } from './agent/agent-tasks.js';
 export type { Message } from './agent/message.js';
@@ -47,8 +48,9 @@ export {
   type TierRule,
 } from './mesh/schemas.js';
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './mesh/tier-config.js';
-export { createNode, type EclipticNode, type NodeInit, type NodeNetworkInit } from './node/compose.js';
+export { createNode, type EclipticNode, type NatsInit, type NodeInit, type NodeNetworkInit } from './node/compose.js';
 export { openStore } from './node/tables.js';
+export type { ObjectRef } from './objects/reference.js';
 export { RalphLoop } from './plans/ralph-loop.js';
 export { A2ARouterAdapter } from './providers/a2a/a2a-router.js';
 export { ACPClientAdapter } from './providers/acp/acp-client.js';

@@ -52,10 +52,10 @@ export {
 } from './mesh/channel-manager.js';
 export { deserializeEnvelope, serializeEnvelope } from './mesh/codec.js';
 export { BROADCAST, EnvelopeFactory, type EnvelopeInit } from './mesh/envelope.js';
-export type { Recipient, SendOptions } from './mesh/message-sender.js';
+export type { SendOptions } from './mesh/message-sender.js';
 export { type A2AMetrics, A2AObservability } from './mesh/observability.js';
 export { Policy } from './mesh/policy.js';
-export type { Carrier } from './mesh/ports.js';
+export type { Carrier, CarryOutcome } from './mesh/ports.js';
 export { toPrometheus } from './mesh/prometheus.js';
 export { AgentRegistry } from './mesh/registry.js';
 export { A2ARouter, type A2ARouterInit, type RouterComponents } from './mesh/router.js';
@@ -76,6 +76,7 @@ export {
   type CapabilityDescriptor,
   CapabilityDescriptorSchema,
   type EnvelopeMetadata,
+  type Recipient,
   type RoutingResult,
   RoutingResultSchema,
   type SandboxRoutingConfig,
@@ -89,7 +90,7 @@ export {
 } from './mesh/schemas.js';
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './mesh/tier-config.js';
 export type { Finding, InviteOptions, Network, PeerRow } from './network/peers/network.js';
-export type { PeerLimits, PeerStatus } from './network/peers/peer.js';
+export type { PeerLimits, PeerStatus } from './network/peers/peer-state.js';
 export type { PeerProtocol } from './network/peers/protocol.js';
 export type { TaskInput } from './plans/dispatcher.js';
 export type { HierarchyConfig } from './plans/hierarchy.js';

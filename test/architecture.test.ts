@@ -10,7 +10,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['system', 'store'],
   ['mesh'],
   ['network'],
-  ['mail', 'mcp', 'documents', 'a2a/protocol', 'a2a/v03', 'a2a/client'],
+  ['mail', 'mcp', 'documents', 'objects', 'a2a/protocol', 'a2a/v03', 'a2a/client', 'nats'],
   ['work', 'agent'],
   [
     'plans',
@@ -22,6 +22,7 @@ const FLOORS: readonly (readonly string[])[] = [
     'http/server',
     'http/dashboard',
     'a2a/server',
+    'a2a/edge',
     'a2a/grpc',
     'http/mcp',
     'http',

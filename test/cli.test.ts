@@ -333,7 +333,7 @@ describe('the commands of a running node', () => {
       expect(proposed.map(({ type }) => type)).toContain('task-proposal');
       expect((await ecliptic(['thread', 'long-thr'])).stdout).toContain('"first"');
       const read = async () => (await client.call('receipt', { id: messageId })).state === 'done';
-      await vi.waitFor(async () => expect(await read()).toBe(true));
+      await vi.waitFor(async () => expect(await read()).toBe(true), 20_000);
       expect((await ecliptic(['thread', short(messageId)])).stdout).toMatch(/sun +mars +notification +not kept\n/);
       const [envelope] = await json<A2AEnvelope[]>(['thread', messageId, '--json']);
       expect(envelope).not.toHaveProperty('payload');
@@ -463,7 +463,7 @@ describe('the commands of a running node', () => {
     it('withdraws a proposal that tasks lists [T-B9]', async () => {
       const proposing = client.call('propose', { to: 'hanging', description: 'wait' }).catch((error) => error.code);
       const open = () => client.call('tasks', { kind: 'proposal', state: 'TASK_STATE_WORKING' });
-      await vi.waitFor(async () => expect(await open()).toHaveLength(1));
+      await vi.waitFor(async () => expect(await open()).toHaveLength(1), 20_000);
       const { id } = (await open())[0]!;
       expect(await ecliptic(['cancel', id.slice(0, -2)])).toMatchObject({
         code: 0,
@@ -528,8 +528,11 @@ describe('the commands of a running node', () => {
       const other = await ControlClient.connect(node.ready.control);
       const seen: unknown[] = [];
       const following = ['mars', 'operator'].map((agent) => other.call('tail', { agent }, (event) => seen.push(event)));
-      await client.call('send', { as: 'sun', to: 'mars', payload: 1 });
-      await vi.waitFor(() => expect(seen).not.toEqual([]));
+      // A message that is sent before the node takes the call is not seen.
+      await vi.waitFor(async () => {
+        await client.call('send', { as: 'sun', to: 'mars', payload: 1 });
+        expect(seen).not.toEqual([]);
+      }, 20_000);
       other.close();
       for (const one of following) await expect(one).rejects.not.toMatchObject({ code: 'AGENT_NOT_FOUND' });
     });
@@ -795,7 +798,7 @@ describe('the commands of a running node', () => {
   describe('the log', () => {
     it('is JSON on standard error, with each failure and its reason', async () => {
       await client.call('send', { as: 'sun', to: 'hostile', payload: 1 });
-      await vi.waitFor(() => expect(node.stderr()).toContain('agent: handler failed'));
+      await vi.waitFor(() => expect(node.stderr()).toContain('agent: handler failed'), 20_000);
       const lines = node
         .stderr()
         .trimEnd()

@@ -72,7 +72,7 @@ describe('a room', () => {
 describe('documents', () => {
   const pages = [
     ...readdirSync(ROOT).filter((name) => name.endsWith('.md')),
-    ...['docs', 'src']
+    ...['deploy', 'docs', 'src']
       .flatMap((folder) =>
         readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((p) => `${folder}/${p}`),
       )
@@ -80,7 +80,9 @@ describe('documents', () => {
   ];
 
   it.each(pages.filter((path) => !path.startsWith('docs/decisions/')))('%s names files that exist', (path) => {
-    const missing = [...read(path).matchAll(/`((?:src|test|docs|scripts|bench|schema|examples)\/[\w./-]+\.\w+)`/g)]
+    const missing = [
+      ...read(path).matchAll(/`((?:src|test|docs|deploy|scripts|bench|schema|examples)\/[\w./-]+\.\w+)`/g),
+    ]
       .map(([, named]) => named!)
       .filter((named) => !named.includes('NNNN') && !existsSync(join(ROOT, named)));
     expect(missing).toEqual([]);

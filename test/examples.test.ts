@@ -42,9 +42,10 @@ describe('the examples', () => {
   });
 
   it('in docs/workers.md are valid', () => {
-    const blocks = configurations('docs/workers.md');
-    expect(blocks).toHaveLength(1);
-    for (const block of blocks) parseConfig(`{${block}}`, 'docs/workers.md');
+    const [workers, worktree, ...others] = configurations('docs/workers.md');
+    expect(others).toEqual([]);
+    parseConfig(`{${workers}}`, 'docs/workers.md');
+    parseConfig(`{"agents": {${worktree}}}`, 'docs/workers.md');
   });
 
   it('print the output that the README shows', async () => {

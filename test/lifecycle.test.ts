@@ -82,7 +82,7 @@ describe('a host', () => {
     const listeners = SIGNALS.map((signal) => process.listenerCount(signal));
     const rounds = process.env.ECLIPTIC_SOAK ? 100 : 25;
     for (let round = 0; round < rounds; round++) await cycle();
-    await vi.waitFor(() => expect(activeHandles()).toBe(handles));
+    await vi.waitFor(() => expect(activeHandles()).toBe(handles), 20_000);
     expect(SIGNALS.map((signal) => process.listenerCount(signal))).toEqual(listeners);
     expect(runtime.holds).toBe(0);
   });

@@ -2,7 +2,7 @@ import { buildCard } from '../src/agent/agent-init.js';
 import { deserializeEnvelope, serializeEnvelope } from '../src/mesh/codec.js';
 import type { ValidEnvelope } from '../src/mesh/envelope.js';
 import type { EnvelopeHandler } from '../src/mesh/mailbox.js';
-import type { Carrier } from '../src/mesh/ports.js';
+import type { Carrier, CarryOutcome } from '../src/mesh/ports.js';
 import type { A2ARouter } from '../src/mesh/router.js';
 import type {
   A2AEnvelope,
@@ -14,7 +14,7 @@ import type {
   RoutingResult,
 } from '../src/mesh/schemas.js';
 import { createNode, type EclipticNode, type NodeInit } from '../src/node/compose.js';
-import { EclipticError } from '../src/runtime/errors.js';
+import { EclipticError, toEclipticError } from '../src/runtime/errors.js';
 import { SimulatedRuntime } from '../src/runtime/simulated-runtime.js';
 
 export interface MeshInit extends Pick<NodeInit, 'tiers' | 'sandbox' | 'limits'> {
@@ -124,7 +124,14 @@ export class MemoryCarrier implements Carrier {
     return this.#peers.has(node);
   }
 
-  async carry(node: string, envelope: ValidEnvelope): Promise<void> {
+  carry(node: string, envelope: ValidEnvelope, sender: string, recipient: string, outcome: CarryOutcome): void {
+    this.#carry(node, envelope.readdress(sender, recipient)).then(
+      () => outcome.taken(),
+      (error: unknown) => outcome.refused(toEclipticError(error, 'DELIVERY_FAILED')),
+    );
+  }
+
+  async #carry(node: string, envelope: ValidEnvelope): Promise<void> {
     await this.interfere(envelope);
     const result = await this.#peers.get(node)!.receive(deserializeEnvelope(serializeEnvelope(envelope)), this.#from);
     if (!result.delivered) throw new EclipticError('DELIVERY_FAILED', `${node} refused it: ${result.error}`);

@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,6 +32,37 @@ describe('the packed package', () => {
     );
     const { stdout } = await run(process.execPath, ['talk.js'], { cwd: user });
     expect(JSON.parse(stdout)).toEqual({ built: 'login' });
+  });
+
+  it('gives modules of agents the classes of the program', async () => {
+    const source = `import { EclipticError } from 'ecliptic';
+      export function setup(agent) {
+        agent.onRequest(() => agent.request('absent', 1).catch((error) => error instanceof EclipticError));
+      }`;
+    await Promise.all(['js', 'ts'].map((kind) => writeFile(join(user, `module.${kind}`), source)));
+    const agents = { js: { module: './module.js' }, ts: { module: './module.ts' }, asker: {} };
+    await writeFile(join(user, 'ecliptic.json'), JSON.stringify({ agents }));
+    const env = { ...process.env, ECLIPTIC_DATA: join(folder, 'data'), XDG_CACHE_HOME: folder, PORT: '0' };
+    const program = join(user, 'node_modules', 'ecliptic', 'bin', 'ecliptic');
+    // The second start runs from stored code.
+    for (let start = 0; start < 2; start++) {
+      const node = spawn(process.execPath, [program, 'up', '--json', '--log', 'warn'], {
+        cwd: user,
+        env,
+        stdio: ['ignore', 'pipe', 2],
+      });
+      try {
+        await once(node.stdout!, 'data');
+        for (const to of ['js', 'ts']) {
+          const args = [program, 'request', '--as', 'asker', '--to', to, '1', '--json'];
+          const { stdout } = await run(process.execPath, args, { cwd: user, env });
+          expect(JSON.parse(stdout)).toBe(true);
+        }
+      } finally {
+        node.kill('SIGTERM');
+        await once(node, 'exit');
+      }
+    }
   });
 
   it('contains the built page of the dashboard', async () => {

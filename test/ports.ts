@@ -28,7 +28,7 @@ export async function stablePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-async function isFree(port: number): Promise<boolean> {
+export async function isFree(port: number): Promise<boolean> {
   const server = createServer();
   try {
     await once(server.listen(port, '127.0.0.1'), 'listening');

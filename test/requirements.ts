@@ -834,6 +834,35 @@ const fieldUse = section('field trials', 'T-', [
   ['T-G7', 'mesh', 'Another person’s agent needs an approval at its first use of a tool with a credential.'],
 ]);
 
+const jail = section('jail', 'JL.', [
+  [
+    'JL.1',
+    'providers',
+    'A jailed program writes its workspace; the kernel refuses files, sockets and networks outside.',
+  ],
+  [
+    'JL.2',
+    'providers',
+    'It has no capabilities, mounts, namespaces, setuid programs, tracing or inherited descriptors.',
+  ],
+  ['JL.3', 'providers', 'It ends with its node and with its worker, however these end, with all that it started.'],
+  ['JL.4', 'providers', 'Home and data folder stay hidden whatever surrounds them; more is shown only as configured.'],
+  [
+    'JL.5',
+    'providers',
+    'Programs of every kind are jailed: exec, command, ACP agents with their commands, MCP servers.',
+  ],
+  ['JL.6', 'providers', 'The network is a list of hosts, reached through a proxy; names must have public addresses.'],
+  ['JL.7', 'providers', 'Without a jail, "required" refuses to start, and otherwise lists and doctor say so.'],
+  ['JL.8', 'providers', 'On macOS a profile for sandbox-exec denies by default.'],
+]);
+
+const background = section('background node', 'BG.', [
+  ['BG.1', 'onramp', 'A background node reads the user’s own configuration and comes back at its port.'],
+  ['BG.2', 'onramp', 'It exits when no client has used it for a time, unless configured to stay.'],
+  ['BG.3', 'onramp', '`service install` and `remove` let systemd or launchd run the node; --print shows the file.'],
+]);
+
 const workers = section('workers', 'WK.', [
   ['WK.1', 'mesh', 'Brains and programs make a plan, do it and write files and a report; nothing is done twice.'],
   ['WK.2', 'mesh', 'Nothing is reported as done that was not done, whatever is killed in between.'],
@@ -1055,6 +1084,233 @@ const face = section('dashboard', 'FC.', [
   ['FC.59', 'gateway', 'Refusals and security events are listed, and the audit log is verified from the page.'],
 ]);
 
+const joining = section('network', '', [
+  ['NT.1', 'nodes', 'A greeting that does not end in time is no refusal: either side tries again soon.'],
+  ['NT.2', 'nodes', 'Late greetings with a node are retried after growing waits; a refusal keeps its pause of 60 s.'],
+  ['NT.3', 'nodes', 'A caller that stalls greetings is bounded in links and in how often it is listened to.'],
+  ['NT.4', 'nodes', 'A card that a node announces again is recognised by its digest and not verified again.'],
+  ['NT.5', 'nodes', 'Since wire version 4, a list of cards has one signature; older nodes get one for each card.'],
+  ['NT.6', 'nodes', 'In a conversation, a node is told of another member once, unless its announcement changed.'],
+]);
+
+const relayedMail = section('relayed mail', '', [
+  ['NM.1', 'nodes', 'Mail for an absent node arrives from the broker after its sender has gone: all of it, in order.'],
+  ['NM.2', 'nodes', 'Once the broker has acknowledged it, the receipt says `relayed` with the custodian, durably.'],
+  ['NM.3', 'nodes', 'A message that comes from the broker and over a link is handled once, also across restarts.'],
+  ['NM.4', 'nodes', 'A batch proves who its senders are to a node that has never met them.'],
+  ['NM.5', 'nodes', 'A broker that restarts, or is killed while mail is published, loses and repeats none of it.'],
+  ['NM.6', 'nodes', 'Mail that the broker has lost is noticed and published again, and keeps its order.'],
+  ['NM.7', 'nodes', 'After a restore of either side from a copy, mail is stored once and nothing is lost silently.'],
+  ['NM.8', 'nodes', 'Confirmed batches make room for others without the right to delete what others sent.'],
+  [
+    'NM.9',
+    'nodes',
+    'Batches that are forged, replayed, damaged or of no member are refused, counted and reported once.',
+  ],
+  ['NM.10', 'nodes', 'The broker reads nothing of the mail but who writes to whom, when and how much.'],
+  ['NM.11', 'nodes', 'The stream is bounded for each sender and recipient, and never changed once it is there.'],
+  ['NM.12', 'nodes', 'Nodes that are killed, and never there together, lose no mail and handle none twice.'],
+  ['NM.13', 'nodes', 'Mail for a node that hangs is relayed too, and handled once when it goes on.'],
+  ['NM.14', 'nodes', 'Relayed mail needs no rights at the broker to the subjects of other nodes.'],
+  ['NM.15', 'nodes', 'A custodian that loses, repeats or delays batches changes nothing about the promises of mail.'],
+  [
+    'NM.16',
+    'nodes',
+    'On a cluster of three, mail survives the kill and the isolation of each server, the leader included.',
+  ],
+  ['NM.17', 'nodes', 'Mail that is larger than a message of the broker is relayed in parts, and holds nothing back.'],
+]);
+
+const nats = section('network', '', [
+  [
+    'NX.1',
+    'nodes',
+    'Without NATS in its configuration a node loads nothing of it; with it, it starts without the broker.',
+  ],
+  ['NX.2', 'nodes', 'A link over NATS loses nothing unnoticed, and puts the frames of one turn into one message.'],
+  ['NX.3', 'nodes', 'A broker sees ciphertext and keys; it can delay and drop, and changes and replays are refused.'],
+  ['NX.4', 'nodes', 'A node’s login key at a broker is derived from its seed and is not the key of its membership.'],
+  ['NX.5', 'nodes', 'Every feature between nodes works over WebSocket, Hyperswarm and NATS.'],
+  ['NX.6', 'nodes', 'A broker that dies, hangs or is cut off loses and duplicates no acknowledged message.'],
+  [
+    'NX.7',
+    'nodes',
+    '`ecliptic nats` runs a server for development; its configuration pins each member to itself and follows joins and removals.',
+  ],
+  ['NX.8', 'nodes', 'A node with valid broker credentials cannot act as another, read its mail or fill its memory.'],
+  ['NX.9', 'nodes', 'The directory is encrypted for members; an entry counts while its node is present.'],
+  ['NX.10', 'nodes', 'A node leaves a server that is gone without a word, or cut off from its cluster, for another.'],
+  ['NX.11', 'nodes', 'A node in no mesh says why its broker is of no use, in `doctor` and once in its log.'],
+]);
+
+const objects = section('objects', '', [
+  [
+    'NO.1',
+    'nodes',
+    'A file goes with a message between nodes, in bounded memory, and is complete only if its digest is.',
+  ],
+  ['NO.2', 'nodes', 'A transfer that was cut, or a file that was saved in part, continues at the missing byte.'],
+  ['NO.3', 'nodes', 'Bytes that are changed, too many or too few are never reported as complete.'],
+  ['NO.4', 'nodes', 'An object is read only by the agents that it was attached for, within the sandbox rules.'],
+  ['NO.5', 'nodes', 'Transfers between two nodes are bounded in number and in bytes under way.'],
+  ['NO.6', 'nodes', 'With NATS, an object can be read although its node has stopped.'],
+  ['NO.7', 'nodes', 'The broker reads nothing of an object, and what it changes is refused.'],
+  ['NO.8', 'nodes', 'A node cannot write under the objects of another; copies are stored once the broker is back.'],
+  ['NO.9', 'nodes', 'Each agent, and the node, has a share of the disk for objects.'],
+  ['NO.10', 'nodes', 'Objects survive a restart and are removed when they expire.'],
+  ['NO.11', 'onramp', 'Coding agents send each other files of their checkouts, and no others.'],
+]);
+
+const edges = section('edge', '', [
+  ['EG.1', 'gateway', 'A task id names the node that keeps the task; an id without a node is one of the node asked.'],
+  ['EG.2', 'gateway', 'Every device of the owner gets, continues and cancels the tasks of all of them.'],
+  ['EG.3', 'gateway', 'A stream of a task on another node reaches its end, and resumes without a gap at any node.'],
+  ['EG.4', 'gateway', 'A list has the tasks of all devices, in one order; its cursor is valid at each of them.'],
+  ['EG.5', 'gateway', 'A task’s node that is away is a typed error within seconds; a list names the missing nodes.'],
+  ['EG.6', 'gateway', 'Only devices of the owner may ask for callers; others learn nothing, not even of existence.'],
+  ['EG.7', 'gateway', 'A caller has the same rights through every node, and an agent’s name is its own node’s only.'],
+  ['EG.8', 'gateway', 'A webhook can be configured at any node, and the task’s node calls it.'],
+  ['EG.9', 'gateway', 'A stateless gateway creates tasks at the nodes of their agents, and can be replaced.'],
+  ['EG.10', 'gateway', 'Requests between edges have shares and limits; a slow reader stops the sender.'],
+  ['EG.11', 'gateway', 'The MCP endpoint of every node lists and calls the tools of the whole mesh.'],
+  ['EG.12', 'gateway', 'Tasks for a skill are spread over the nodes that have it by what each has open.'],
+]);
+
+const directoryOfNodes = section('directory', '', [
+  [
+    'DR.1',
+    'nodes',
+    'In a mesh of more than nine nodes, every card is known everywhere, with about 2 log n links a node.',
+  ],
+  [
+    'DR.2',
+    'nodes',
+    'A conversation with a node that is there opens when something is sent, and ends when nothing is said.',
+  ],
+  ['DR.3', 'nodes', 'When a conversation opens or ends, no message is lost, repeated or out of order.'],
+  ['DR.4', 'nodes', 'A conversation with work under way is not ended, and its silence is noticed within 3 s.'],
+  [
+    'DR.5',
+    'nodes',
+    'A node that stops is gone everywhere within seconds, one that crashes within 75 s; either may return.',
+  ],
+  ['DR.6', 'nodes', 'A removed node is forgotten by nodes that never talked to it, and its entry is refused.'],
+  ['DR.7', 'nodes', 'Three hundred nodes that stop, crash and come back list exactly those that run.'],
+  ['DR.8', 'nodes', 'No member can forge, replay, withhold or flood the entries of others.'],
+  ['DR.10', 'nodes', 'Requests by capability are spread over nodes by what each has not answered yet.'],
+  ['DR.9', 'nodes', 'Nodes confined to sandboxes, and nodes of earlier versions, are never told of the directory.'],
+]);
+
+const sharedState = section('leases and records with a broker', '', [
+  ['NL.1', 'onramp', 'Either lease authority grants all paths or none across devices, with tokens that only grow.'],
+  ['NL.2', 'onramp', 'Under losses, lags and cuts no path has two confirmed holders, whichever authority decides.'],
+  ['NL.3', 'nodes', 'A shared register is written only by who knows its latest revision.'],
+  ['NL.4', 'nodes', 'A forged, moved, replayed or deleted register gives no lease and frees none.'],
+  ['NL.5', 'onramp', 'Two devices that compete on a broker two hundred times have one winner each time.'],
+  ['NL.6', 'onramp', 'A mesh that moves to a broker has one authority at a time, and its tokens go on growing.'],
+  ['NL.7', 'onramp', 'While servers of a cluster are killed and cut off under load, no lease has two holders.'],
+  ['NL.11', 'onramp', 'Leases of a killed process are taken by another device, with higher tokens.'],
+  ['NL.12', 'onramp', 'Nodes with a broker decide leases there with the permissions of the generated configuration.'],
+  [
+    'SL.1',
+    'nodes',
+    'With a broker a swarm goes on after the kill of its creator and arbiter; results stay as recorded.',
+  ],
+  ['SL.2', 'nodes', 'With a broker a swarm goes on with one of its seats.'],
+  [
+    'SL.3',
+    'nodes',
+    'A record log has one leader an epoch; what a deposed one appends is never settled, by Raft or broker.',
+  ],
+  ['SL.4', 'nodes', 'A log at the broker takes one of several values for the same place.'],
+  ['SL.5', 'nodes', 'Forged, copied and hidden records count nowhere; the broker reads none.'],
+  ['SL.6', 'nodes', 'While servers of a cluster are killed, every record of a log is there once.'],
+  ['SL.7', 'nodes', 'Swarm records are at the broker if all members use the same, and otherwise among the seats.'],
+  ['SL.8', 'nodes', 'Records of swarms need no more rights than the generated configuration gives.'],
+]);
+
+const worktrees = section('worktrees', '', [
+  [
+    'WT.1',
+    'providers',
+    'A task of an agent with worktrees yields a branch with a commit, a diff stat and the commits.',
+  ],
+  ['WT.2', 'providers', 'The files, branch and index of the user stay as they were until a merge.'],
+  ['WT.3', 'providers', 'Worktrees are listed, shown, merged and dropped; a drop that would lose work is refused.'],
+  ['WT.4', 'providers', 'Two agents work in one repository at once, and neither overwrites the other.'],
+  ['WT.5', 'providers', 'Failed work is kept for inspection, with the reason.'],
+  ['WT.6', 'providers', 'A merge conflict is reported with its files, and changes nothing.'],
+  ['WT.7', 'providers', 'The worktree of a task that died with its node is listed as kept.'],
+  ['WT.8', 'providers', 'Tasks of one conversation continue in its worktree, one after the other, across restarts.'],
+  ['WT.9', 'providers', 'A task begins at a named base, and its report says which changes it did not have.'],
+  ['WT.10', 'providers', 'By policy the branch is kept, merged, or also written as a patch that git applies.'],
+  ['WT.11', 'providers', 'An agent has a limited number of worktrees; merged and empty ones make room.'],
+  ['WT.12', 'providers', 'Neither a hook of the repository nor a repository that an agent makes runs a program.'],
+  ['WT.13', 'providers', 'Work that cannot be committed stays in its folder, with the reason.'],
+  ['WT.14', 'providers', 'Bare, shallow and detached repositories and odd names of files and folders work.'],
+  ['WT.15', 'providers', 'Without git, a repository or a commit the task is refused, and told what to do.'],
+  ['WT.18', 'providers', 'A real Claude Code edits a file in the worktree of its task; its answer has the branch.'],
+  ['WT.16', 'providers', 'Agents over ACP and programs that run on work in the folder of each task.'],
+  [
+    'WT.17',
+    'providers',
+    'The branch is an artifact of an A2A task and a part of a plan’s task, and no part of the result.',
+  ],
+]);
+
+const radar = section('conflict radar', '', [
+  ['RD.1', 'onramp', 'A file that is changed in two worktrees is one event, and one more for further files only.'],
+  ['RD.2', 'onramp', 'A changed file that an agent elsewhere has reserved is an event; a file of the holder is none.'],
+  [
+    'RD.3',
+    'onramp',
+    'Whatever two devices edit, lease and check out, both know each overlap within 3 s of contact, and no other.',
+  ],
+  ['RD.4', 'onramp', 'A command shows the changed files on the owner’s devices, and the overlap of two agents.'],
+  ['RD.5', 'onramp', 'Changed, staged, new, deleted and conflicting files are found, whatever their names.'],
+]);
+
+const directPath = section('direct path', '', [
+  ['MX.1', 'mesh', 'A message on the direct path has the outcome, events, counters and thread of the general path.'],
+]);
+
+const agentSessions = section('sessions of coding agents', '', [
+  [
+    'SN.1',
+    'providers',
+    'A task reaches a coding agent on another device by command, streams its work, and the next one of its context goes on in the same session, also after a crash.',
+  ],
+  [
+    'SN.2',
+    'providers',
+    'A conversation whose process ended goes on in its session where the agent loads or resumes it.',
+  ],
+  ['SN.3', 'providers', 'Where it cannot, a new session begins with a summary, and the answer says so.'],
+  ['SN.4', 'providers', 'The tokens and the cost of each task of a coding agent are recorded, and summed per worker.'],
+  [
+    'SN.5',
+    'providers',
+    'Mode, model and options of sessions are configured; a choice that the agent lacks is refused.',
+  ],
+  ['AP.1', 'providers', 'An approval is listed, shown with change, folder and rule, and answered on another device.'],
+  ['AP.2', 'providers', 'The requester of a task sees that it waits for an approval, and what was decided.'],
+  ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
+]);
+
+const benchmarks = section('benchmarks', '', [
+  ['BN.1', 'mesh', 'A benchmark names its spread and its floor, and says when the spread reaches beyond the floor.'],
+  ['BN.2', 'mesh', 'Writing the benchmarks of one suite leaves the sections of all others as they are.'],
+  ['BN.3', 'mesh', 'The benchmark program lists its suites, prints text or JSON, and never writes a quick run.'],
+]);
+
+const tasksAtOnce = section('tasks that are answered at once', '', [
+  [
+    'AO.1',
+    'gateway',
+    'A task whose agent answers at once has the results, events, counters and stored state of any other.',
+  ],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -1087,4 +1343,19 @@ export const requirements: readonly Requirement[] = [
   ...fieldUse,
   ...workers,
   ...face,
+  ...joining,
+  ...relayedMail,
+  ...nats,
+  ...objects,
+  ...edges,
+  ...directoryOfNodes,
+  ...sharedState,
+  ...worktrees,
+  ...radar,
+  ...directPath,
+  ...jail,
+  ...background,
+  ...agentSessions,
+  ...benchmarks,
+  ...tasksAtOnce,
 ];

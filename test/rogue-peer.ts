@@ -2,10 +2,10 @@ import { type AgentInit, buildCard } from '../src/agent/agent-init.js';
 import type { AgentCard } from '../src/mesh/schemas.js';
 import type { Link, LinkListener } from '../src/network/links/link.js';
 import { linkInProcess } from '../src/network/links/memory-network.js';
-import { type SignedCard, signCard } from '../src/network/membership/announcements.js';
 import { type Certificate, type Chain, EVERY_TIER, issueCertificate } from '../src/network/membership/certificate.js';
 import { Identity } from '../src/network/membership/identity.js';
 import { decodeInvite, inviteId, proveInvite } from '../src/network/membership/invite.js';
+import { announceCard, type SignedCard, signCard, signCards } from '../src/network/membership/signed-cards.js';
 import type { InviteOptions } from '../src/network/peers/network.js';
 import { decodeFrame, type Frame } from '../src/network/peers/wire.js';
 import type { Runtime } from '../src/runtime/runtime.js';
@@ -103,6 +103,17 @@ export class Rogue {
   /** A card of an agent of this node, signed as it must be. */
   card(init: AgentInit, changes: Partial<AgentCard> = {}): SignedCard {
     return signCard(this.identity, { ...buildCard({ tier: 3, ...init }, this.#nodes.runtime.now()), ...changes });
+  }
+
+  /** Cards of agents of this node, and one signature for all of them. */
+  cardList(...agents: AgentInit[]): [cards: object[], signature: string] {
+    const now = this.#nodes.runtime.now();
+    const announced = agents.map((init) => announceCard(this.identity, buildCard({ tier: 3, ...init }, now)));
+    const signature = signCards(
+      this.identity,
+      announced.map(({ digest }) => digest),
+    );
+    return [announced.map(({ text }) => JSON.parse(text) as object), signature];
   }
 
   /** A card that says anything at all, signed by this node. */

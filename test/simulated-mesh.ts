@@ -11,7 +11,7 @@ import { MemoryRendezvous } from '../src/network/discovery/memory-discovery.js';
 import type { Link } from '../src/network/links/link.js';
 import { type Faults, MemoryLink, MemoryNetwork, type Parcel } from '../src/network/links/memory-network.js';
 import type { InviteOptions } from '../src/network/peers/network.js';
-import type { PeerLimits } from '../src/network/peers/peer.js';
+import type { PeerLimits } from '../src/network/peers/peer-state.js';
 import { createNode } from '../src/node/compose.js';
 import { EclipticError, type ErrorCode, isErrorCode } from '../src/runtime/errors.js';
 import type { Logger, Runtime, Timer } from '../src/runtime/runtime.js';

@@ -52,7 +52,7 @@ declare module 'hyperdht' {
     address(): Address;
     /** The other nodes it knows. */
     toArray(): Address[];
-    connect(key: Uint8Array): NoiseSecretStream;
+    connect(key: Uint8Array, options?: { keyPair?: KeyPair }): NoiseSecretStream;
     createServer(onConnection: (stream: NoiseSecretStream) => void): { listen(keyPair: KeyPair): Promise<void> };
     destroy(options?: { force?: boolean }): Promise<void>;
   }

@@ -7,11 +7,13 @@ import type { A2AChannel } from '../mesh/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../mesh/channel-manager.js';
 import { toWireError } from '../mesh/codec.js';
 import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../mesh/envelope.js';
-import { assertDelivered, isPromise, MessageSender, type Recipient, type SendOptions } from '../mesh/message-sender.js';
+import type { Receiver, Responder } from '../mesh/mailbox.js';
+import { MessageSender, type SendOptions } from '../mesh/message-sender.js';
 import { tracedHandler } from '../mesh/message-tracing.js';
 import type { AgentRegistry } from '../mesh/registry.js';
+import type { RegistryEntry } from '../mesh/registry-index.js';
 import type { A2ARouter } from '../mesh/router.js';
-import type { AgentCard, RoutingResult } from '../mesh/schemas.js';
+import type { AgentCard, Recipient, RoutingResult } from '../mesh/schemas.js';
 import type { ThreadTable } from '../mesh/thread-table.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
@@ -23,7 +25,7 @@ import { Conversations, type RequestOptions } from './conversations.js';
 import { HandlerContext } from './handler-context.js';
 import { Message } from './message.js';
 import { Staffing, type WorkerHealth } from './staffing.js';
-import type { StreamReader } from './streams.js';
+import type { StreamListener, StreamReader, StreamTap } from './streams.js';
 
 export interface AgentCoreComponents {
   runtime: Runtime;
@@ -48,7 +50,7 @@ export type MessageHandler = (message: Message) => void | Promise<void>;
 export type StreamHandler = (stream: StreamReader, message: Message) => void | Promise<void>;
 
 /** What every agent is: a card on the mesh, conversations, and handlers for messages. It knows no feature by name. */
-export abstract class AgentCore {
+export abstract class AgentCore implements Receiver, Responder {
   readonly id: string;
   /** @internal */
   protected readonly sender: MessageSender;
@@ -58,6 +60,7 @@ export abstract class AgentCore {
   protected readonly context: HandlerContext;
   /** @internal */
   protected requestHandler: RequestHandler | undefined;
+  readonly #entry: RegistryEntry;
   readonly #components: AgentCoreComponents;
   readonly #conversations: Conversations;
   readonly #onLeave: (agent: { readonly id: string }) => void;
@@ -79,9 +82,10 @@ export abstract class AgentCore {
     this.requestHandler = undefined;
     this.context = new HandlerContext(this.id, components);
     this.staffing = new Staffing(runtime, registry, this.id, init.vacancy);
-    this.sender = new MessageSender(registry.entry(this.id)!, registry.nodeKey, factory, router);
+    this.#entry = registry.entry(this.id)!;
+    this.sender = new MessageSender(this.#entry, registry.nodeKey, factory, router);
     this.#conversations = new Conversations(this.id, components, this.sender);
-    router.onReceive(this.id, (envelope) => this.#receive(envelope));
+    router.attach(this.id, this);
   }
 
   /** In full, as other nodes know it. */
@@ -134,14 +138,21 @@ export abstract class AgentCore {
   }
 
   /** Sends one message. Resolves when the recipient has it; rejects with the reason when it may not or cannot. */
-  send(to: Recipient, payload: unknown, options: SendOptions = {}): Promise<RoutingResult> {
+  send(to: Recipient, payload: unknown, options?: SendOptions): Promise<RoutingResult> {
+    if (options === undefined) {
+      const result = this.#components.router.direct.send(this.#entry, to, payload);
+      if (result !== undefined) return Promise.resolve(result);
+    }
+    return this.#send(to, payload, options ?? {});
+  }
+
+  #send(to: Recipient, payload: unknown, options: SendOptions): Promise<RoutingResult> {
     try {
       const { type } = options;
       if (type !== undefined && !isMessageType(type)) {
         throw new EclipticError('INVALID_ENVELOPE', `there is no message type "${type}"`);
       }
-      const result = this.sender.route(to, type ?? 'notification', payload, options);
-      return isPromise(result) ? result.then(assertDelivered) : Promise.resolve(assertDelivered(result));
+      return this.sender.send(to, type ?? 'notification', payload, options);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -159,14 +170,28 @@ export abstract class AgentCore {
   request<S extends Schema>(to: Recipient, payload: unknown, options: ReplyOptions<S>): Promise<CheckedBy<S>>;
   /** `request<Answer>(…)` names the type of an answer that is not checked. */
   request<T = unknown>(to: Recipient, payload: unknown, options?: RequestOptions): Promise<NoInfer<T>>;
-  request(to: Recipient, payload: unknown, options: Partial<ReplyOptions<Schema>> = {}): Promise<unknown> {
-    if (options.reply !== undefined) return this.#requestChecked(to, payload, options, options.reply);
-    return this.#conversations.request(to, payload, options);
+  request(to: Recipient, payload: unknown, options?: Partial<ReplyOptions<Schema>>): Promise<unknown> {
+    if (options?.reply !== undefined) return this.#requestChecked(to, payload, options, options.reply);
+    return this.#request(to, payload, options);
+  }
+
+  #request(to: Recipient, payload: unknown, options?: RequestOptions): Promise<unknown> {
+    if (options?.signal === undefined) {
+      const { direct } = this.#components.router;
+      const answer = direct.request(this.#entry, to, payload, this.#conversations, options?.timeoutMs);
+      if (answer !== undefined) return answer;
+    }
+    return this.#conversations.request(to, payload, options ?? {});
   }
 
   /** Sends a request whose answer is read as it comes. Leaving the loop tells the other side to stop. */
   stream<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): StreamReader<NoInfer<T>> {
     return this.#conversations.stream(to, payload, options) as StreamReader<NoInfer<T>>;
+  }
+
+  /** @internal As `stream`, for a listener that takes each item as it arrives. */
+  tap(to: Recipient, payload: unknown, listener: StreamListener): StreamTap {
+    return this.#conversations.tap(to, payload, listener);
   }
 
   /** Sends everything an iterable yields as one stream, no faster than the other side reads it. */
@@ -233,6 +258,11 @@ export abstract class AgentCore {
    * the work that the message began. A switch in the subclass, and no table: a table costs 12 % of a local send.
    */
   protected abstract takeFeature(envelope: ValidEnvelope): boolean | Promise<void>;
+  /** @internal Does a notification, request or response with this payload certainly belong to no feature? */
+  protected abstract isOrdinary(payload: unknown): boolean;
+  /** @internal Durable mail is about to be handled. */
+  protected abstract takeAttachments(envelope: ValidEnvelope): void;
+
   /** @internal The agent leaves: its features end their work. */
   protected abstract endFeatures(error: EclipticError): void;
 
@@ -247,7 +277,10 @@ export abstract class AgentCore {
     const { mail } = this.#components;
     if (this.#stopMail) mail?.offerAgain(this.id);
     else {
-      const receive: MailHandler = (envelope, delivery) => this.#receive(envelope, delivery);
+      const receive: MailHandler = (envelope, delivery) => {
+        this.takeAttachments(envelope);
+        return this.receive(envelope, delivery);
+      };
       this.#stopMail = mail?.attach(this.id, tracedHandler(this.#components.runtime.tracer, this.id, receive));
     }
   }
@@ -255,12 +288,18 @@ export abstract class AgentCore {
   async #requestChecked(to: Recipient, payload: unknown, options: RequestOptions, reply: Schema): Promise<unknown> {
     // Something that is no schema is refused before anything is sent.
     checkOf(reply);
-    const answer = await this.#conversations.request(to, payload, options);
+    const answer = await this.#request(to, payload, options);
     const from = typeof to === 'string' ? to : `the agent with "${to.capability}"`;
     return checked(answer, reply, `the answer of ${from}`, 'INVALID_RESULT');
   }
 
-  #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
+  /** @internal */
+  get responder(): Responder {
+    return this;
+  }
+
+  /** @internal */
+  receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
     const { type } = envelope;
     const taken = this.takeFeature(envelope);
     if (taken !== false) return taken === true ? undefined : taken;
@@ -288,6 +327,41 @@ export abstract class AgentCore {
     } catch (error) {
       this.replyError(envelope, error, delivery);
     }
+    return this.concludeAnswer(envelope, result, delivery);
+  }
+
+  /** @internal */
+  hearsDirectly(payload: unknown): boolean {
+    return this.#notificationHandler !== undefined && this.isOrdinary(payload);
+  }
+
+  /** @internal */
+  runNotification(envelope: ValidEnvelope): void | Promise<void> {
+    return this.#notificationHandler!(new Message(envelope, this.context));
+  }
+
+  /** @internal */
+  answersDirectly(payload: unknown): boolean {
+    return this.requestHandler !== undefined && this.isOrdinary(payload);
+  }
+
+  /** @internal */
+  takesAnswer(payload: unknown): boolean {
+    return this.isOrdinary(payload);
+  }
+
+  /** @internal */
+  runRequest(envelope: ValidEnvelope): unknown {
+    return this.requestHandler!(new Message(envelope, this.context));
+  }
+
+  /** @internal */
+  failAnswer(envelope: ValidEnvelope, error: unknown): never {
+    return this.replyError(envelope, error);
+  }
+
+  /** @internal */
+  concludeAnswer(envelope: ValidEnvelope, result: unknown, delivery?: Delivery): void | Promise<void> {
     if (!(result instanceof Promise)) return this.#replyWith(envelope, result, delivery);
     return result.then(
       (value) => this.#replyWith(envelope, value, delivery),

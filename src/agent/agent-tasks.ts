@@ -6,13 +6,13 @@ import type { Schema } from '../mcp/schema.js';
 import { splitAddress } from '../mesh/address.js';
 import { toWireError } from '../mesh/codec.js';
 import { isAsyncIterable } from '../runtime/async.js';
-import { callGuarded, logCallback } from '../runtime/callbacks.js';
+import { callGuarded, isThenable, logCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import { boundLog, type Log, type Runtime } from '../runtime/runtime.js';
 import { checked, checkOf } from './checked.js';
 import type { Message } from './message.js';
 import { dataOf, readTaskData, type TaskData, textOf, wordsOf } from './task-data.js';
-import type { TaskNews, TaskOpening, TaskReport } from './task-messages.js';
+import type { TaskNews, TaskOpening, TaskReport, TaskSession } from './task-messages.js';
 import { Reports } from './task-reports.js';
 import { USAGE, type Usage, usageIn } from './usage.js';
 
@@ -73,9 +73,9 @@ export class AgentTask<Input = unknown> {
   #controller: AbortController | undefined;
   #reason: EclipticError | undefined;
   /** Questions that wait for an answer, the oldest first. */
-  readonly #questions: ((message: A2AMessage) => void)[] = [];
-  readonly #answers: AnsweredQuestion[];
-  readonly #unread: CallerMessage[] = [];
+  #questions: ((message: A2AMessage) => void)[] | undefined;
+  #answers: AnsweredQuestion[] | undefined;
+  #unread: CallerMessage[] | undefined;
   #listener: ((message: A2AMessage) => void) | undefined;
   #ended = false;
 
@@ -91,7 +91,7 @@ export class AgentTask<Input = unknown> {
     this.skill = opening.skill;
     this.resumed = opening.resumed === true;
     this.metadata = opening.metadata ?? {};
-    this.#answers = [...(opening.answers ?? [])];
+    if (opening.answers) this.#answers = [...opening.answers];
     this.canAsk = opening.unasked !== true;
     this.delegation = { agent, chain: readDelegation(this.metadata, undefined) };
   }
@@ -160,6 +160,17 @@ export class AgentTask<Input = unknown> {
     this.#report({ report: 'working', usage: usageIn({ [USAGE]: usage })! });
   }
 
+  /** Tells the caller the session of a coding agent that the task is done in. */
+  session(session: TaskSession): void {
+    this.#report({ report: 'working', session });
+  }
+
+  /** Tells the caller how many decisions of the agent's owner the work waits for. The time limits of the task pause meanwhile. */
+  waiting(decisions: number, content?: Content): void {
+    const said = content === undefined ? {} : { parts: toParts(content) };
+    this.#report({ report: 'working', waiting: decisions, ...said });
+  }
+
   /** Sends a result, or with `append` more of one. */
   artifact(
     content: Content,
@@ -178,7 +189,7 @@ export class AgentTask<Input = unknown> {
    */
   onMessage(listener: (message: A2AMessage) => void): void {
     this.#listener = listener;
-    for (const news of this.#unread.splice(0)) this.#hand(news, listener);
+    for (const news of this.#unread?.splice(0) ?? []) this.#hand(news, listener);
   }
 
   /** Asks the caller, and waits for the answer. After a restart, an answered question gets its answer again at once. */
@@ -212,10 +223,13 @@ export class AgentTask<Input = unknown> {
   }
 
   #hear(news: CallerMessage): void {
-    const answer = this.#questions.shift();
+    const answer = this.#questions?.shift();
     if (answer) this.#hand(news, answer);
     else if (this.#listener) this.#hand(news, this.#listener);
-    else if (this.#unread.length < MAX_UNREAD) this.#unread.push(news);
+    else {
+      this.#unread ??= [];
+      if (this.#unread.length < MAX_UNREAD) this.#unread.push(news);
+    }
   }
 
   #hand({ input: message, receipt }: CallerMessage, listener: (message: A2AMessage) => void): void {
@@ -238,14 +252,15 @@ export class AgentTask<Input = unknown> {
 
   #wait(report: 'input-required' | 'auth-required', content: Content): Promise<A2AMessage> {
     const parts = toParts(content);
-    const known = this.#answers.findIndex(({ question }) => isSameContent(question, parts));
-    if (known >= 0) return Promise.resolve(this.#answers.splice(known, 1)[0]!.answer);
+    const known = this.#answers?.findIndex(({ question }) => isSameContent(question, parts)) ?? -1;
+    if (known >= 0) return Promise.resolve(this.#answers!.splice(known, 1)[0]!.answer);
     if (!this.canAsk) return Promise.reject(new EclipticError('OPERATION_NOT_SUPPORTED', UNASKED));
     return new Promise((resolve, reject) => {
       const { signal } = this;
       if (signal.aborted) return reject(signal.reason);
       const cancel = () => reject(signal.reason);
       signal.addEventListener('abort', cancel, { once: true });
+      this.#questions ??= [];
       this.#questions.push((message) => {
         signal.removeEventListener('abort', cancel);
         resolve(message);
@@ -281,21 +296,36 @@ export class AgentTasks {
   }
 
   /**
-   * Begins a task. Returns the answer to its caller: one item, if the handler is done at once with just one, else a
-   * stream of all items. A caller that stops reading cancels the task.
+   * Begins a task. Returns the answer to its caller, or a promise of it: one item, if the handler is done at once with
+   * just one, else a stream of all items. A caller that stops reading cancels the task.
    */
-  async run(caller: Caller, opening: TaskOpening): Promise<unknown> {
+  run(caller: Caller, opening: TaskOpening): unknown {
     const reports = new Reports();
     const task = new AgentTask(this.#runtime, this.#agent, caller, opening, reports);
     const key = `${caller.from} ${task.id}`;
     this.#open.set(key, task);
     if (this.resumable) reports.push({ report: 'accepted', resumable: true });
     const handler = this.#input === undefined ? this.#handler : this.#checking(this.#input, reports);
-    void (async () => handler(task))().then(
+    try {
+      const value = handler(task);
+      if (isThenable(value)) return this.#soon(key, task, reports, value);
+      reports.end(value);
+    } catch (error) {
+      reports.fail(error);
+    }
+    return this.#answer(key, task, reports);
+  }
+
+  async #soon(key: string, task: AgentTask, reports: Reports, value: PromiseLike<unknown>): Promise<unknown> {
+    Promise.resolve(value).then(
       (value) => reports.end(value),
       (error) => reports.fail(error),
     );
     for (let turn = 0; turn < AT_ONCE && !reports.over; turn++) await undefined;
+    return this.#answer(key, task, reports);
+  }
+
+  #answer(key: string, task: AgentTask, reports: Reports): unknown {
     const only = reports.takeOnly();
     if (only === undefined) return this.#stream(key, task, reports);
     this.#open.delete(key);

@@ -19,24 +19,27 @@ import type { CheckedBy, OutputOf, Schema } from '../mcp/schema.js';
 import type { McpService } from '../mcp/service.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { A2AObservability, TaskKind } from '../mesh/observability.js';
+import type { Objects } from '../objects/objects.js';
+import { attachmentsIn } from '../objects/reference.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { spanUntilResult } from '../runtime/tracing.js';
 import type { Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
 import type { ProposalRecords } from '../work/proposals/proposal-records.js';
 import type { ProposalSide } from '../work/proposals/proposal-side.js';
-import { isOfProposal } from '../work/proposals/proposal-wire.js';
+import { isOfProposal, PROPOSAL } from '../work/proposals/proposal-wire.js';
 import type { TaskNegotiator } from '../work/proposals/task-negotiator.js';
 import type { SwarmCoordinator } from '../work/swarm/swarm-coordinator.js';
 import type { Swarms } from '../work/swarm/swarms.js';
 import { AgentCore, type AgentCoreComponents, type RequestHandler } from './agent-core.js';
 import type { AgentInit } from './agent-init.js';
+import { AgentObjects } from './agent-objects.js';
 import { AgentProposals } from './agent-proposals.js';
 import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';
 import { AgentTasks, plainAnswer, plainPayload, type TaskHandler, type TaskOptions } from './agent-tasks.js';
 import { AgentTools } from './agent-tools.js';
 import { type GivenWork, undertake } from './given-work.js';
 import type { WorkerHealth } from './staffing.js';
-import { type TaskNews, type TaskOpening, taskIn } from './task-messages.js';
+import { TASK, type TaskNews, type TaskOpening, taskIn } from './task-messages.js';
 import { TimedTask } from './timed-task.js';
 
 export interface AgentComponents extends AgentCoreComponents {
@@ -45,6 +48,7 @@ export interface AgentComponents extends AgentCoreComponents {
   observability: A2AObservability;
   mcp: McpService;
   documents: Documents;
+  objects: Objects;
   swarms: Swarms;
 }
 
@@ -176,6 +180,14 @@ export class Agent extends AgentCore {
     });
   }
 
+  /** Files and other bytes that are too large for a message. */
+  get objects(): AgentObjects {
+    return new AgentObjects(this.#components.objects, () => {
+      this.assertPresent();
+      return this.#components.registry.entry(this.id)!;
+    });
+  }
+
   /** This agent's replica of a document that it shares with every agent that opens the same name and may. */
   state(name: string, options?: DocumentOptions): SharedDocument {
     this.assertPresent();
@@ -220,6 +232,22 @@ export class Agent extends AgentCore {
       default:
         return this.#takeProposal(envelope);
     }
+  }
+
+  /** @internal */
+  protected isOrdinary(payload: unknown): boolean {
+    if (typeof payload !== 'object' || payload === null) return true;
+    try {
+      return !(TASK in payload || PROPOSAL in payload);
+    } catch {
+      // A proxy that throws.
+      return false;
+    }
+  }
+
+  /** @internal Its handler may forget the reference: the owner can still name the object by its id. */
+  protected takeAttachments({ payload }: ValidEnvelope): void {
+    for (const ref of attachmentsIn(payload)) this.#components.objects.note(ref, this.address);
   }
 
   /** @internal */

@@ -1,15 +1,26 @@
 import { joinAddress } from '../mesh/address.js';
 import { fromWireError, toWireError } from '../mesh/codec.js';
+import type { OpenRequests } from '../mesh/direct-path.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
-import { assertDelivered, isPromise, type MessageSender, type Recipient } from '../mesh/message-sender.js';
+import type { Exchange } from '../mesh/exchange.js';
+import { assertDelivered, isPromise, type MessageSender } from '../mesh/message-sender.js';
 import type { AgentRegistry } from '../mesh/registry.js';
-import type { A2AMessageType } from '../mesh/schemas.js';
-import type { Thread, Waiter } from '../mesh/thread.js';
+import type { RegistryEntry } from '../mesh/registry-index.js';
+import { type RefusalListener, TOLD_LATER } from '../mesh/remote-delivery.js';
+import type { Recipient } from '../mesh/schemas.js';
 import type { ThreadTable } from '../mesh/thread-table.js';
-import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
+import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { type StreamPort, StreamReader, StreamWriter } from './streams.js';
+import { PendingRequest, type Requester } from './pending-request.js';
+import {
+  type ReadingEnd,
+  type StreamListener,
+  type StreamPort,
+  StreamReader,
+  StreamTap,
+  StreamWriter,
+} from './streams.js';
 
 export interface RequestOptions {
   /** How long to wait for the answer; for a stream, how long it may be silent. Default 30 s. */
@@ -36,15 +47,16 @@ interface OpenStream<End> {
 }
 
 /** An agent's open requests and streams, each identified by its thread. */
-export class Conversations implements Requester {
+export class Conversations implements Requester, OpenRequests {
   readonly agentId: string;
   readonly #components: ConversationsComponents;
   readonly #sender: MessageSender;
   /** The latest of a linked list of requests that wait. */
   #pending: PendingRequest | undefined;
   /** Made with the first stream: most agents never have one, and there may be very many agents. */
-  #readers: Map<string, OpenStream<StreamReader>> | undefined;
+  #readers: Map<string, OpenStream<ReadingEnd>> | undefined;
   #writers: Map<string, OpenStream<StreamWriter>> | undefined;
+  #ended: EclipticError | undefined;
 
   constructor(agentId: string, components: ConversationsComponents, sender: MessageSender) {
     this.agentId = agentId;
@@ -74,19 +86,52 @@ export class Conversations implements Requester {
     });
   }
 
+  hold(exchange: Exchange, timeoutMs = DEFAULT_TIMEOUT_MS): Promise<unknown> {
+    if (this.#ended) {
+      // The handler has made this agent leave.
+      this.#components.threads.endExchange();
+      return Promise.reject(this.#ended);
+    }
+    return new Promise((resolve, reject) => {
+      const { runtime, deadlines, threads } = this.#components;
+      const { request } = exchange;
+      const to = request.metadata ? { capability: request.recipient } : request.recipient;
+      const pending = new PendingRequest(this, request.id, to, timeoutMs, resolve, reject);
+      deadlines.add(pending, timeoutMs - (runtime.now() - request.timestamp));
+      this.#remember(pending);
+      threads.holdExchange(exchange, pending);
+    });
+  }
+
   stream(to: Recipient, payload: unknown, options: RequestOptions): StreamReader {
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
     const thread = this.#components.runtime.id();
     let release = () => {};
-    const reader = this.#reader(thread, undefined, timeoutMs, () => release());
+    const opening = new StreamOpening();
+    const reader = this.#reader(thread, undefined, timeoutMs, () => {
+      opening.finished();
+      release();
+    });
+    opening.reader = reader;
     if (signal?.aborted) {
       this.#readers?.delete(thread);
       reader.producerFailed(cancelled());
       return reader;
     }
     if (signal) release = onAbort(signal, () => reader.fail(cancelled()));
-    this.#open(to, payload, thread, { fail: (error) => reader.producerFailed(error) });
+    this.#open(to, payload, thread, opening);
     return reader;
+  }
+
+  /** As `stream`, for a caller that takes each item as it arrives and waits without limit. */
+  tap(to: Recipient, payload: unknown, listener: StreamListener): StreamTap {
+    const thread = this.#components.runtime.id();
+    const opening = new StreamOpening();
+    const make = (port: StreamPort) => new StreamTap(port, listener);
+    const tap = this.#reading(thread, undefined, make, () => opening.finished());
+    opening.reader = tap;
+    this.#open(to, payload, thread, opening);
+    return tap;
   }
 
   /** A stream that another agent opens towards this one; undefined if it has no thread, or one that is taken. */
@@ -136,6 +181,8 @@ export class Conversations implements Requester {
 
   /** Ends all conversations because the agent leaves. The other ends are told. */
   end(error: EclipticError): void {
+    this.#ended = error;
+    this.#components.threads.abandonExchange(this.agentId);
     while (this.#pending) this.#pending.fail(error);
     for (const { end } of [...(this.#readers?.values() ?? [])]) end.fail(error);
     for (const [thread, { end, peer }] of [...(this.#writers ?? [])]) {
@@ -158,9 +205,10 @@ export class Conversations implements Requester {
   }
 
   /** Sends the request that opens a thread; a failure to send it ends the wait for its answer. */
-  #open(to: Recipient, payload: unknown, thread: string, waiting: { fail(error: EclipticError): void }): void {
+  #open(to: Recipient, payload: unknown, thread: string, waiting: RefusalListener): void {
     try {
-      const result = this.#sender.ask(to, payload, thread);
+      const result = this.#sender.ask(to, payload, thread, waiting);
+      if (result === TOLD_LATER) return;
       if (isPromise(result)) result.then(assertDelivered).catch((error) => waiting.fail(error));
       else assertDelivered(result);
     } catch (error) {
@@ -193,11 +241,21 @@ export class Conversations implements Requester {
   }
 
   #reader(thread: string, peer: string | undefined, idleMs: number, onFinished = () => {}): StreamReader {
+    return this.#reading(thread, peer, (port) => new StreamReader(port, idleMs), onFinished);
+  }
+
+  #reading<End extends ReadingEnd>(
+    thread: string,
+    peer: string | undefined,
+    make: (port: StreamPort) => End,
+    onFinished = () => {},
+  ): End {
     this.#readers ??= new Map();
-    const stream = { peer, left: false };
-    const reader = new StreamReader(this.#port(thread, this.#readers, stream, undefined, onFinished), idleMs);
-    this.#readers.set(thread, Object.assign(stream, { end: reader }));
-    return reader;
+    const stream: Omit<OpenStream<End>, 'end'> & { end: End | undefined } = { end: undefined, peer, left: false };
+    const end = make(this.#port(thread, this.#readers, stream, undefined, onFinished));
+    stream.end = end;
+    this.#readers.set(thread, stream as OpenStream<End>);
+    return end;
   }
 
   #port(
@@ -207,24 +265,74 @@ export class Conversations implements Requester {
     opensTo: string | undefined,
     onFinished = () => {},
   ): StreamPort {
-    const { runtime, deadlines } = this.#components;
-    return {
-      runtime,
-      deadlines,
-      send: async (type, payload) => {
-        const opening = type === 'stream-start' ? opensTo : undefined;
-        if (stream.peer === undefined) stream.left = type === 'stream-end';
-        else
-          await this.#sender.deliver(opening ?? stream.peer, type, payload, {
-            thread,
-            needsAnswer: opening !== undefined,
-          });
-      },
-      finished: () => {
-        if (!stream.left) table.delete(thread);
-        onFinished();
-      },
-    };
+    return new Port(this.#components, this.#sender, thread, table, stream, opensTo, onFinished);
+  }
+}
+
+/** The request that opens a stream. Its recipient counts it as load until the stream is over. */
+class StreamOpening implements RefusalListener {
+  reader: ReadingEnd | undefined;
+  #held: RegistryEntry | undefined;
+  #open = true;
+
+  fail(error: EclipticError): void {
+    this.reader!.producerFailed(error);
+  }
+
+  holds(target: RegistryEntry): boolean {
+    if (this.#open) this.#held = target;
+    return this.#open;
+  }
+
+  finished(): void {
+    if (this.#open && this.#held) this.#held.sending--;
+    this.#open = false;
+  }
+}
+
+/** A stream's way to the other end. */
+class Port implements StreamPort {
+  readonly runtime: Runtime;
+  readonly deadlines: DeadlineQueue;
+  readonly #sender: MessageSender;
+  readonly #thread: string;
+  readonly #table: Map<string, unknown>;
+  readonly #stream: { peer: string | undefined; left: boolean };
+  readonly #opensTo: string | undefined;
+  readonly #onFinished: () => void;
+
+  constructor(
+    { runtime, deadlines }: ConversationsComponents,
+    sender: MessageSender,
+    thread: string,
+    table: Map<string, unknown>,
+    stream: { peer: string | undefined; left: boolean },
+    opensTo: string | undefined,
+    onFinished: () => void,
+  ) {
+    this.runtime = runtime;
+    this.deadlines = deadlines;
+    this.#sender = sender;
+    this.#thread = thread;
+    this.#table = table;
+    this.#stream = stream;
+    this.#opensTo = opensTo;
+    this.#onFinished = onFinished;
+  }
+
+  async send(type: 'stream-start' | 'stream-data' | 'stream-end' | 'error', payload: unknown): Promise<void> {
+    const opening = type === 'stream-start' ? this.#opensTo : undefined;
+    const { peer } = this.#stream;
+    if (peer === undefined) this.#stream.left = type === 'stream-end';
+    else {
+      const options = { thread: this.#thread, needsAnswer: opening !== undefined };
+      await this.#sender.deliver(opening ?? peer, type, payload, options);
+    }
+  }
+
+  finished(): void {
+    if (!this.#stream.left) this.#table.delete(this.#thread);
+    this.#onFinished();
   }
 }
 
@@ -244,7 +352,7 @@ function advise(writer: StreamWriter, envelope: ValidEnvelope): true {
   return true;
 }
 
-function feed(reader: StreamReader, envelope: ValidEnvelope): boolean {
+function feed(reader: ReadingEnd, envelope: ValidEnvelope): boolean {
   switch (envelope.type) {
     case 'stream-start':
       reader.begin();
@@ -259,99 +367,9 @@ function feed(reader: StreamReader, envelope: ValidEnvelope): boolean {
       reader.producerFailed(fromWireError(envelope.payload, envelope.sender));
       return true;
     case 'response':
-      reader.push(envelope.payload);
-      reader.end();
+      reader.answer(envelope.payload);
       return true;
     default:
       return false;
-  }
-}
-
-/** The owner of a request. */
-interface Requester {
-  readonly agentId: string;
-  /** Called once, before the request's promise settles. */
-  settled(request: PendingRequest): void;
-  /** Why the recipient gives no answer, as far as its card says. */
-  whySilent(to: Recipient): string | undefined;
-}
-
-/** A request that waits for its answer. */
-class PendingRequest extends Deadline implements Waiter {
-  readonly requester: Requester;
-  readonly thread: string;
-  readonly to: Recipient;
-  readonly timeoutMs: number;
-  /** Neighbours in the agent's list of requests that wait. */
-  before: PendingRequest | undefined;
-  after: PendingRequest | undefined;
-  /** Stops listening to the caller's signal. */
-  release: (() => void) | undefined;
-  conversation: Thread | undefined;
-  open: boolean;
-  /** Has the agent that was asked answered at all? */
-  answered: boolean;
-  readonly resolve: (payload: unknown) => void;
-  readonly reject: (error: EclipticError) => void;
-
-  constructor(
-    requester: Requester,
-    thread: string,
-    to: Recipient,
-    timeoutMs: number,
-    resolve: (payload: unknown) => void,
-    reject: (error: EclipticError) => void,
-  ) {
-    super();
-    this.requester = requester;
-    this.thread = thread;
-    this.to = to;
-    this.timeoutMs = timeoutMs;
-    this.before = undefined;
-    this.after = undefined;
-    this.release = undefined;
-    this.conversation = undefined;
-    this.open = true;
-    this.answered = false;
-    this.resolve = resolve;
-    this.reject = reject;
-  }
-
-  get agentId(): string {
-    return this.requester.agentId;
-  }
-
-  takes(type: A2AMessageType): boolean {
-    return type === 'response' || type === 'error' || type === 'stream-start';
-  }
-
-  answer(envelope: ValidEnvelope): void {
-    this.answered = true;
-    if (envelope.type === 'response') {
-      this.#close();
-      this.resolve(envelope.payload);
-    } else if (envelope.type === 'error') {
-      this.fail(fromWireError(envelope.payload, envelope.sender));
-    } else {
-      this.fail(new EclipticError('STREAM_ANSWER', `${envelope.sender} answers with a stream; use stream()`));
-    }
-  }
-
-  fail(error: EclipticError): void {
-    if (!this.open) return;
-    this.#close();
-    this.reject(error);
-  }
-
-  override expire(): void {
-    const why = this.requester.whySilent(this.to);
-    const message = `no answer within ${this.timeoutMs} ms${why === undefined ? '' : `; ${why}`}`;
-    this.fail(new EclipticError('REQUEST_TIMEOUT', message, { thread: this.thread }));
-  }
-
-  #close(): void {
-    this.open = false;
-    this.release?.();
-    this.requester.settled(this);
   }
 }

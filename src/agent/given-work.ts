@@ -3,6 +3,7 @@ import type { Artifact, Part } from '../a2a/protocol/types.js';
 import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
+import { BRANCH, BRANCH_ARTIFACT, type BranchReport, branchIn } from '../work/branch-report.js';
 import type { AgentTasks } from './agent-tasks.js';
 import { Message, type MessageContext } from './message.js';
 import { type TaskOpening, type TaskReport, taskIn } from './task-messages.js';
@@ -52,7 +53,8 @@ export function requestOf({ taskDescription, input }: Pick<GivenWork, 'taskDescr
   return input === undefined ? taskDescription : { taskDescription, input };
 }
 
-function workOn(work: GivenWork, tasks: AgentTasks): Promise<unknown> {
+/** Later, also if the handler is done at once: its reports follow the message that says that the work has begun. */
+async function workOn(work: GivenWork, tasks: AgentTasks): Promise<unknown> {
   const { id, taskDescription, input, thread, from } = work;
   const parts = [{ text: taskDescription }, ...(input === undefined ? [] : [{ data: input }])];
   const message = { messageId: id, role: 'ROLE_USER', parts, contextId: thread, taskId: id } as const;
@@ -103,9 +105,12 @@ function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
       if (report.usage) work.progress({ [USAGE]: report.usage });
       if (report.parts) work.progress(contentOf(report.parts));
       return;
-    case 'artifact':
-      result.addArtifact(report);
+    case 'artifact': {
+      const branch = branchOf(report.artifact);
+      if (branch) work.progress({ [BRANCH]: branch });
+      else result.addArtifact(report);
       return;
+    }
     case 'message':
       result.messages.push(contentOf(report.parts));
       return;
@@ -152,6 +157,12 @@ class WorkResult {
     const found = this.chunks.length > 0 ? this.chunks : made;
     return found.length > 1 ? found : found[0];
   }
+}
+
+/** The branch of the task, which is no part of its result. */
+function branchOf({ name, parts }: Artifact): BranchReport | undefined {
+  if (name !== BRANCH_ARTIFACT) return undefined;
+  return branchIn(parts.find(({ data }) => data !== undefined)?.data);
 }
 
 /** Parts in their plainest form: text, or data, or the parts themselves. */

@@ -34,7 +34,10 @@ async function start() {
   /** Gives mars a task of these parts, and resolves with everything that the caller hears. */
   const give = async (parts: readonly Part[], id = runtime.id()) => {
     const heard = { usage: [] as Usage[], rejected: [] as unknown[], artifacts: [] as unknown[] };
-    let error: unknown;
+    let end!: (error: unknown) => void;
+    const ended = new Promise((resolve) => {
+      end = resolve;
+    });
     const listener: TaskCallListener = {
       usage: (usage) => void heard.usage.push(usage),
       message: () => {},
@@ -42,12 +45,11 @@ async function start() {
         if (input.type === 'status') heard.rejected.push(input.message?.parts);
         if (input.type === 'artifact') heard.artifacts.push(input.artifact.parts);
       },
-      ended: (reason) => {
-        error = reason;
-      },
+      ended: (error) => end(error),
     };
     const message = { messageId: runtime.id(), role: 'ROLE_USER' as const, parts };
-    await new TaskCall(runtime, sun, 'mars', { id, contextId: 'c', message }, listener).work();
+    new TaskCall(runtime, sun, 'mars', { id, contextId: 'c', message }, listener).work();
+    const error = await ended;
     if (error !== undefined) throw error;
     return heard;
   };

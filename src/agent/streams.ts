@@ -15,15 +15,28 @@ export interface StreamPort {
   finished(): void;
 }
 
+/** The reading end of a stream, as its agent feeds it. */
+export interface ReadingEnd {
+  begin(): void;
+  push(chunk: unknown): void;
+  /** The producer is done. */
+  end(): void;
+  /** The whole answer, in place of a stream. */
+  answer(value: unknown): void;
+  /** The producer says that it failed. */
+  producerFailed(error: EclipticError): void;
+  /** Ends the stream from this side, and tells the producer. */
+  fail(error: EclipticError): void;
+}
+
 /** The reading end: an async iterator over the chunks, in order. Leaving the loop early tells the producer to stop. */
-export class StreamReader<T = unknown> extends Deadline implements AsyncIterableIterator<T> {
+export class StreamReader<T = unknown> extends Deadline implements AsyncIterableIterator<T>, ReadingEnd {
   readonly #port: StreamPort;
   readonly #idleMs: number;
   readonly #buffer: T[] = [];
-  #consumed = 0;
+  readonly #credit: Credit;
   #begun = false;
   #onBegun: (() => void) | undefined;
-  #grantedAt: number;
   #waiting: { resolve: (result: IteratorResult<T>) => void; reject: (error: unknown) => void } | undefined;
   #open = true;
   #error: EclipticError | undefined;
@@ -32,7 +45,7 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     super();
     this.#port = port;
     this.#idleMs = idleMs;
-    this.#grantedAt = port.runtime.now();
+    this.#credit = new Credit(port);
   }
 
   /** @internal */
@@ -52,7 +65,7 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     if (!this.#open) return;
     if (this.#waiting) {
       this.#wake().resolve({ value: chunk, done: false });
-      this.#grant();
+      if (this.#open) this.#credit.taken();
     } else if (this.#buffer.length === STREAM_WINDOW) {
       this.fail(new EclipticError('QUEUE_FULL', 'the producer sent more than the stream’s window allows'));
     } else {
@@ -65,6 +78,12 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     if (!this.#open) return;
     this.#finish();
     if (this.#waiting) this.#wake().resolve({ value: undefined, done: true });
+  }
+
+  /** @internal */
+  answer(value: T): void {
+    this.push(value);
+    this.end();
   }
 
   /** @internal The producer says that it failed: the error comes after the chunks that came before it. */
@@ -89,7 +108,7 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
   next(): Promise<IteratorResult<T>> {
     if (this.#buffer.length > 0) {
       const value = this.#buffer.shift() as T;
-      this.#grant();
+      if (this.#open) this.#credit.taken();
       return Promise.resolve({ value, done: false });
     }
     if (this.#error) {
@@ -130,17 +149,6 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     return waiting;
   }
 
-  /** After half a window, or some time, lets the producer send as much again. */
-  #grant(): void {
-    if (!this.#open) return;
-    const now = this.#port.runtime.now();
-    if (++this.#consumed < STREAM_WINDOW / 2 && now - this.#grantedAt < GRANT_EVERY_MS) return;
-    const credit = this.#consumed;
-    this.#consumed = 0;
-    this.#grantedAt = now;
-    this.#port.send('stream-data', { credit }).catch(() => {});
-  }
-
   #tellProducer(): void {
     this.#port.send('stream-end', null).catch(() => {});
   }
@@ -148,6 +156,109 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
   #finish(): void {
     this.#open = false;
     this.#port.finished();
+  }
+}
+
+/** Takes the items of a stream as they arrive. If a method throws, the stream ends with that error. */
+export interface StreamListener {
+  begun(): void;
+  item(value: unknown): void;
+  /** The whole answer, in place of a stream. `ended` is not called for it. */
+  answered(value: unknown): void;
+  ended(error?: unknown): void;
+}
+
+/**
+ * The reading end of a listener that takes every item at once: nothing waits, so it needs no promise, no buffer and no
+ * deadline. An answer that comes at once is heard before the call that asked returns.
+ */
+export class StreamTap implements ReadingEnd {
+  readonly #port: StreamPort;
+  readonly #listener: StreamListener;
+  readonly #credit: Credit;
+  #open = true;
+
+  constructor(port: StreamPort, listener: StreamListener) {
+    this.#port = port;
+    this.#listener = listener;
+    this.#credit = new Credit(port);
+  }
+
+  begin(): void {
+    if (this.#open) this.#listener.begun();
+  }
+
+  push(chunk: unknown): void {
+    if (!this.#open) return;
+    try {
+      this.#listener.item(chunk);
+    } catch (error) {
+      this.leave();
+      this.#listener.ended(error);
+    }
+    if (this.#open) this.#credit.taken();
+  }
+
+  answer(value: unknown): void {
+    if (!this.#open) return;
+    this.#finish();
+    try {
+      this.#listener.answered(value);
+    } catch (error) {
+      this.#listener.ended(error);
+    }
+  }
+
+  end(): void {
+    if (!this.#open) return;
+    this.#finish();
+    this.#listener.ended();
+  }
+
+  producerFailed(error: EclipticError): void {
+    if (!this.#open) return;
+    this.#finish();
+    this.#listener.ended(error);
+  }
+
+  fail(error: EclipticError): void {
+    if (!this.#open) return;
+    this.leave();
+    this.#listener.ended(error);
+  }
+
+  /** Tells the producer to stop. The listener hears nothing more. */
+  leave(): void {
+    if (!this.#open) return;
+    this.#port.send('stream-end', null).catch(() => {});
+    this.#finish();
+  }
+
+  #finish(): void {
+    this.#open = false;
+    this.#port.finished();
+  }
+}
+
+/** What a reader has taken since it last let the producer send more. */
+class Credit {
+  readonly #port: StreamPort;
+  #taken = 0;
+  #grantedAt: number;
+
+  constructor(port: StreamPort) {
+    this.#port = port;
+    this.#grantedAt = port.runtime.now();
+  }
+
+  /** After half a window, or some time, lets the producer send as much again. */
+  taken(): void {
+    const now = this.#port.runtime.now();
+    if (++this.#taken < STREAM_WINDOW / 2 && now - this.#grantedAt < GRANT_EVERY_MS) return;
+    const credit = this.#taken;
+    this.#taken = 0;
+    this.#grantedAt = now;
+    this.#port.send('stream-data', { credit }).catch(() => {});
   }
 }
 

@@ -1,12 +1,13 @@
 import { readArtifact, readParts } from '../a2a/protocol/read-requests.js';
 import type { Fields } from '../a2a/protocol/reading.js';
 import type { TaskInput } from '../a2a/protocol/task-machine.js';
-import type { Message, Part } from '../a2a/protocol/types.js';
+import type { Artifact, Message, Part } from '../a2a/protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { cutText } from '../runtime/text.js';
 import type { Agent } from './agent.js';
-import type { StreamReader } from './streams.js';
-import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from './task-messages.js';
+import type { StreamListener, StreamTap } from './streams.js';
+import { TASK, type TaskNews, type TaskOpening, type TaskReport, type TaskSession, taskIn } from './task-messages.js';
 import { USAGE, type Usage, usageIn } from './usage.js';
 
 /** Hears what becomes of a task that was given to an agent. */
@@ -18,29 +19,38 @@ export interface TaskCallListener {
   took?(messageId: string): void;
   /** What the work cost since the last such report. */
   usage?(usage: Usage): void;
+  /** The session of a coding agent that does the work. */
+  session?(session: TaskSession): void;
+  /** How many decisions of the agent's owner the work waits for. */
+  waiting?(decisions: number): void;
   /** The agent answers with a message alone. */
   message(parts: readonly Part[]): void;
   /** Everything else, as an input of the task's machine. */
   input(input: TaskInput): void;
+  /** The agent's whole result, after which it is done. Without this method it comes as `input` and `ended`. */
+  result?(artifact: Artifact): void;
   /** Called last, unless the call was stopped: without an error when the agent is done. */
   ended(error?: unknown): void;
 }
 
-/** The caller limits the time of a task, not its stream. */
-const UNLIMITED = { timeoutMs: Number.POSITIVE_INFINITY };
+const MAX_SESSION_CHARS = 500;
 
 /** An input without the time it came at. */
 type Untimed = TaskInput extends infer I ? (I extends { at: number } ? Omit<I, 'at'> : never) : never;
 
 /** The caller's half of a task: one agent at work on it, as an ordinary conversation between caller and agent. */
-export class TaskCall {
+export class TaskCall implements StreamListener {
   readonly #runtime: Runtime;
   readonly #caller: Agent;
   readonly #target: string;
   readonly #opening: TaskOpening;
   readonly #listener: TaskCallListener;
-  #reports: StreamReader | undefined;
+  #reports: StreamTap | undefined;
+  /** The artifact that grows with the items that are no reports. */
+  #artifactId = '';
   #busy = true;
+  /** The agent is done, and the listener hears what it said last. */
+  #answered = false;
 
   constructor(runtime: Runtime, caller: Agent, target: string, opening: TaskOpening, listener: TaskCallListener) {
     this.#runtime = runtime;
@@ -51,32 +61,51 @@ export class TaskCall {
   }
 
   get busy(): boolean {
-    return this.#busy;
+    return this.#busy && !this.#answered;
   }
 
-  /** Resolves when the agent is done, has failed, or the call was stopped. Never rejects. */
-  async work(): Promise<void> {
-    let chunks = 0;
-    let artifactId = '';
-    try {
-      this.#reports = this.#caller.stream(this.#target, { [TASK]: this.#opening }, UNLIMITED);
-      this.#reports.onBegun(() => {
-        if (this.#busy) this.#listener.begun?.();
-      });
-      for await (const item of this.#reports) {
-        const report = taskIn<TaskReport>(item);
-        if (report) this.#hear(report);
-        else {
-          // An item that is no report is the task's result, which becomes an artifact; one in pieces grows.
-          artifactId ||= this.#runtime.id();
-          const artifact = { artifactId, parts: partsOf(item) };
-          this.#tell({ type: 'artifact', artifact, append: chunks++ > 0, lastChunk: false });
-        }
-      }
-      this.#end();
-    } catch (error) {
-      this.#end(error);
+  /** Calls the agent. The listener may hear the answer, or the failure, before this returns. */
+  work(): void {
+    if (this.#busy) this.#reports = this.#caller.tap(this.#target, { [TASK]: this.#opening }, this);
+  }
+
+  /** @internal */
+  begun(): void {
+    if (this.#busy) this.#listener.begun?.();
+  }
+
+  /** @internal */
+  item(value: unknown): void {
+    const report = taskIn<TaskReport>(value);
+    if (report) {
+      this.#hear(report);
+      return;
     }
+    // An item that is no report is the task's result, which becomes an artifact; one in pieces grows.
+    const append = this.#artifactId !== '';
+    this.#artifactId ||= this.#runtime.id();
+    const artifact = { artifactId: this.#artifactId, parts: partsOf(value) };
+    this.#tell({ type: 'artifact', artifact, append, lastChunk: false });
+  }
+
+  /** @internal */
+  answered(value: unknown): void {
+    if (!this.#busy) return;
+    this.#answered = true;
+    if (this.#listener.result && !taskIn(value)) {
+      this.#busy = false;
+      this.#listener.result({ artifactId: this.#runtime.id(), parts: partsOf(value) });
+      return;
+    }
+    this.item(value);
+    this.ended();
+  }
+
+  /** @internal */
+  ended(error?: unknown): void {
+    if (!this.#busy) return;
+    this.#busy = false;
+    this.#listener.ended(error);
   }
 
   /** Sends the agent a further message of its caller; `took` tells when the handler has it. */
@@ -90,7 +119,7 @@ export class TaskCall {
     this.#busy = false;
     // The end of the stream reaches an agent when it next reports; this message reaches it at once.
     void this.#send({ id: this.#opening.id, cancel: true }).catch(() => {});
-    void this.#reports?.return();
+    this.#reports?.leave();
   }
 
   #send(news: TaskNews): Promise<unknown> {
@@ -106,7 +135,7 @@ export class TaskCall {
         if (this.#busy) this.#listener.took?.(String(report.messageId));
         break;
       case 'working':
-        if (report.usage && this.#busy) this.#listener.usage?.(usageIn({ [USAGE]: report.usage })!);
+        if (this.#busy) this.#hearFacts(report);
         if (report.parts) this.#tell({ type: 'agent-message', message: this.#words(report) });
         break;
       case 'artifact': {
@@ -130,6 +159,12 @@ export class TaskCall {
     }
   }
 
+  #hearFacts({ usage, session, waiting }: Extract<TaskReport, { report: 'working' }>): void {
+    if (usage) this.#listener.usage?.(usageIn({ [USAGE]: usage })!);
+    if (session) this.#listener.session?.(readSession(session));
+    if (waiting !== undefined) this.#listener.waiting?.(Number(waiting) || 0);
+  }
+
   /** The agent may be on another node, so its report is checked. */
   #words(report: object): Message {
     return { messageId: this.#runtime.id(), role: 'ROLE_AGENT', parts: readParts(report as Fields, 'report') };
@@ -138,12 +173,11 @@ export class TaskCall {
   #tell(input: Untimed): void {
     if (this.#busy) this.#listener.input({ ...input, at: this.#runtime.now() } as TaskInput);
   }
+}
 
-  #end(error?: unknown): void {
-    if (!this.#busy) return;
-    this.#busy = false;
-    this.#listener.ended(error);
-  }
+function readSession({ id, state, reason }: TaskSession): TaskSession {
+  const cut = (text: unknown) => cutText(String(text), MAX_SESSION_CHARS);
+  return { id: cut(id), state: cut(state), ...(reason !== undefined && { reason: cut(reason) }) };
 }
 
 /** Text, parts in A2A's own shape, or any JSON. */

@@ -29,11 +29,27 @@ export type TaskNews =
   | { readonly id: string; readonly input: A2AMessage; readonly receipt?: boolean }
   | { readonly id: string; readonly cancel: true };
 
+/** The session of a coding agent that does the work. */
+export interface TaskSession {
+  /** The agent's own id. */
+  readonly id: string;
+  readonly state: string;
+  /** Why an earlier session is not used. */
+  readonly reason?: string;
+}
+
 /** What the agent at work sends to the caller. */
 export type TaskReport =
   | { readonly report: 'accepted'; readonly resumable: boolean }
-  /** `usage` is what the work cost since the last such report. */
-  | { readonly report: 'working'; readonly parts?: readonly Part[]; readonly usage?: Usage }
+  | {
+      readonly report: 'working';
+      readonly parts?: readonly Part[];
+      /** What the work cost since the last such report. */
+      readonly usage?: Usage;
+      readonly session?: TaskSession;
+      /** How many decisions of the agent's owner the work waits for; its time limits pause meanwhile. */
+      readonly waiting?: number;
+    }
   /** The handler has the caller's message of that id. */
   | { readonly report: 'took'; readonly messageId: string }
   | { readonly report: 'artifact'; readonly artifact: Artifact; readonly append: boolean; readonly lastChunk: boolean }

@@ -6,4 +6,6 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
   throw error;
 });
-process.exitCode = await runProgram(process.argv.slice(2), TABLE);
+void runProgram(process.argv.slice(2), TABLE).then((code) => {
+  process.exitCode = code;
+});

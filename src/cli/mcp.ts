@@ -7,6 +7,7 @@ import type { AgentTier } from '../mesh/schemas.js';
 import { within } from '../runtime/async.js';
 import { VERSION } from '../runtime/package.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import { SAVE_AFTER_MS, saveCodeCache } from './code-cache.js';
 import type { Invocation } from './command.js';
 import { usage } from './output.js';
 
@@ -52,6 +53,7 @@ const LAST_CALLS_MS = 2_000;
 /** Answers at once without the mesh; the connection to the mesh is loaded when it is needed. */
 async function serve(invocation: McpInvocation, { tools, instructions, everything, agent }: Offer): Promise<void> {
   const runtime = systemRuntime();
+  runtime.setTimer(saveCodeCache, SAVE_AFTER_MS);
   const since = runtime.now();
   const about = aboutMember(invocation);
   const starts = invocation.values['no-start'] !== true && agent === undefined;

@@ -1,7 +1,8 @@
+import { resolve } from 'node:path';
 import type { A2AEnvelope, A2ALogEvent } from '../mesh/schemas.js';
 import type { MailRow } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
-import { duration, flag, list, required, text, verb } from './command.js';
+import { duration, flag, list, many, required, text, verb } from './command.js';
 import { readPayload } from './input.js';
 import { type Cells, type Output, shortAddress, timeText, usage } from './output.js';
 
@@ -31,15 +32,18 @@ const send = verb({
     justification: text('TEXT', 'why a proposal goes to an agent of a higher rank'),
     durable: flag('keep it on disk until the recipient has dealt with it, also while the recipient’s node is away'),
     ttl: duration('drop it if it is not handled by then', 'ms'),
+    attach: many('FILE', 'a file of up to 1 GiB that goes with it; see: ecliptic help object'),
   },
   examples: [
     `--as sun --to mars '{"build":"login"}'`,
     `--as mars --to sun --type task-proposal --justification 'blocked' '{"task":"review"}'`,
     `--durable --ttl 7d --as sun --to mars@3f9a '{"build":"login"}'`,
+    `--durable --as sun --to mars@3f9a --attach report.pdf '"see page 3"'`,
     `echo '{"build":"login"}' | % --as sun --capability backend.api -`,
   ],
   async run({ connect, values, words: [json], output }) {
     const { as, type, thread, justification, durable, ttl: ttlMs } = values;
+    const attach = values.attach?.map((file) => resolve(file));
     const to = addressee(values);
     const payload = await readPayload(json);
     // The node checks the type, and names those that exist.
@@ -54,6 +58,7 @@ const send = verb({
       justification,
       ttlMs,
       durable,
+      attach,
     });
     const { state } = (await client.call('agents')).find(({ id }) => id === result.targetAgentId) ?? {};
     const note = state === 'unstaffed' ? `; it has no worker that would read it. To staff it: ecliptic staff` : '';

@@ -16,6 +16,7 @@ const start = verb({
     log: choice(LOG_LEVELS, 'log level (or ECLIPTIC_LOG; default: info)'),
     name: text('NAME', 'this node’s name on the mesh (default: the machine’s name)'),
     listen: text('ADDRESS', 'accept WebSocket links at host:port, or at a port of 127.0.0.1'),
+    nats: list('LIST', 'connect to other nodes over these NATS servers, as in nats://127.0.0.1:4222'),
     peer: list('LIST', 'ws:// addresses of nodes to call, separated by commas'),
     bootstrap: list('LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'),
     port: text('PORT', 'the port of HTTP (or PORT; default: 3000); the next free one if it is taken'),
@@ -25,7 +26,10 @@ const start = verb({
       'the model that works for every role without a worker (default: `model` in the configuration)',
     ),
     open: flag('accept callers on this machine without a token, as guests'),
-    background: flag('take a free port unless --port or the configuration names one; used by `ecliptic mcp`'),
+    background: flag(
+      'take a free port, the same each time, and exit when no client has used the node for long; used by `ecliptic mcp`',
+    ),
+    stay: flag('with --background: do not exit'),
     'no-dht': flag('use no DHT, for networks without UDP'),
     'no-browser': flag('do not open the dashboard in a browser'),
   },
@@ -34,6 +38,7 @@ const start = verb({
     '--model http://127.0.0.1:11434/v1#qwen3',
     '--data ./state --log debug',
     '--listen 0.0.0.0:7070 --no-dht',
+    '--nats nats://127.0.0.1:4222',
     '--json   # one line when ready',
   ],
   async run(invocation) {

@@ -1,4 +1,5 @@
 import type { AgentTier } from '../mesh/schemas.js';
+import type { PeerRow } from '../network/peers/network.js';
 import { duration, flag, list as listed, type Option, text, verb, whole } from './command.js';
 import { confirm } from './input.js';
 import { oneLine, usage } from './output.js';
@@ -13,7 +14,7 @@ const list = verb({
     output.rows(rows, 'no other nodes; let one in with: ecliptic invite', (row) => ({
       NODE: row.node.slice(0, 12),
       NAME: row.name || '-',
-      STATE: row.reason === null ? row.state : `${row.state}: ${row.reason}`,
+      STATE: stateOf(row),
       LINK: row.link,
       AGENTS: row.agents,
       TIERS: row.tiers.map((tier) => `L${tier}`).join(' ') || '-',
@@ -21,6 +22,12 @@ const list = verb({
     }));
   },
 });
+
+/** A node that is not connected was last heard of at a time that tells how far to trust its state. */
+function stateOf({ state, reason, lastHeard }: Pick<PeerRow, 'state' | 'reason' | 'lastHeard'>): string {
+  const heard = lastHeard === null ? '' : `, last heard ${new Date(lastHeard).toISOString().slice(11, 19)} UTC`;
+  return `${reason === null ? state : `${state}: ${reason}`}${heard}`;
+}
 
 const tiers: Option<AgentTier[] | undefined> = {
   value: 'LIST',
@@ -99,7 +106,9 @@ const remove = verb({
   async run({ connect, values, words: [node], output }) {
     const client = await connect();
     const rows = await client.call('peers');
-    const meant = rows.filter((row) => row.node.startsWith(node) || row.name === node);
+    const { MIN_KEY_PREFIX } = await import('../network/peers/network.js');
+    const isPrefix = node.length >= MIN_KEY_PREFIX;
+    const meant = rows.filter((row) => row.name === node || (isPrefix && row.node.startsWith(node)));
     const who = meant.length === 1 ? `${meant[0]!.name || 'a node'} (${meant[0]!.node.slice(0, 12)})` : node;
     await confirm(output, values.yes, oneLine(`Remove ${who} from the mesh? Coming back takes a new invite.`));
     await client.call('peers.remove', { node });

@@ -85,7 +85,8 @@ function invocation(found: Found, verb: Verb, table: Table, output: Output) {
       throw namingFolder(error, folder, values.data !== undefined);
     }
   };
-  const call: Invocation['call'] = async (...rest) => (await connect()).call(...rest);
+  // Only one connection is closed at the end.
+  const call: Invocation['call'] = async (...rest) => (client ?? (await connect())).call(...rest);
   const follow: Invocation['follow'] = async (...rest) => {
     const node = await connect();
     process.on('SIGINT', () => node.close());

@@ -1,5 +1,6 @@
 import type { ProposalEvent } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
+import { branchIn, describeBranch } from '../work/branch-report.js';
 import type { TaskProposal } from '../work/proposals/proposal.js';
 import { describeUsage, usageIn } from '../work/usage.js';
 import { choice, duration, flag, list as listed, text, verb } from './command.js';
@@ -47,6 +48,8 @@ function eventText(event: ProposalEvent): string {
   if (event.event === 'progress') {
     const used = usageIn(event.value);
     if (used) return `… used ${describeUsage(used)}`;
+    const branch = branchIn(event.value);
+    if (branch) return `${describeBranch(branch)} (ecliptic workspace show ${branch.id})`;
     return `… ${typeof event.value === 'string' ? event.value : JSON.stringify(event.value)}`;
   }
   const { status, proposalId, rejectionReason, alternativeSuggestion } = event.proposal;

@@ -16,6 +16,7 @@ const list = verb({
       WORK: `${row.inFlight}/${row.concurrencyLimit}`,
       DONE: row.completed,
       FAILED: row.failed,
+      JAIL: row.jail === null ? '-' : row.jail.split(':')[0]!,
       REMARK: remarkOn(row),
     }));
   },
@@ -56,7 +57,8 @@ function about(method: 'provider.show' | 'provider.restart' | 'provider.drain', 
   });
 }
 
-function describe(done: string, { id, about: details, ...view }: ProviderView): string {
+function describe(done: string, { id, about, ...view }: ProviderView): string {
+  const { jail: _, ...details } = about;
   // An adapter may use the same names for its process; those must not replace the provider's health.
   const own = Object.entries(details).map(([name, value]) => [name in view ? `process ${name}` : name, value]);
   const known = { ...view, capabilities: view.capabilities.join(', '), ...Object.fromEntries(own) };

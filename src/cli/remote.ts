@@ -1,13 +1,10 @@
 import type { SignatureVerdict } from '../a2a/client/card-source.js';
 import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a/client/credentials.js';
-import { textOf } from '../a2a/protocol/simple.js';
-import type { AgentCard, StreamResponse, Task } from '../a2a/protocol/types.js';
-import { EclipticError } from '../runtime/errors.js';
+import type { AgentCard, StreamResponse } from '../a2a/protocol/types.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { AllowPrivate } from '../system/fetch/target.js';
 import type { Invocation } from './command.js';
-import { type Output, oneLine, printable } from './output.js';
-import { progressText, stateText } from './task-text.js';
+import { TaskAnswer } from './task-answer.js';
 
 interface RemoteValues {
   readonly token?: string;
@@ -66,6 +63,7 @@ function signatureText(verdict: SignatureVerdict): string {
 interface TaskValues extends RemoteValues {
   readonly skill?: string;
   readonly task?: string;
+  readonly context?: string;
   readonly timeout?: number;
   readonly 'no-stream'?: boolean;
 }
@@ -88,59 +86,15 @@ export async function sendTask({
   let client: Awaited<ReturnType<typeof A2AClient.connect>> | undefined;
   try {
     client = await A2AClient.connect({ runtime }, init, limits);
-    const outgoing = { message, skill: values.skill, taskId: values.task };
+    const outgoing = { message, skill: values.skill, taskId: values.task, contextId: values.context };
     const events = values['no-stream'] ? whole(client.send(outgoing, limits)) : client.stream(outgoing, limits);
-    await showAnswer(events, output);
+    const answer = new TaskAnswer(output);
+    for await (const event of events) answer.add(event);
+    answer.end((id) => `answer with: --task ${id}`);
   } finally {
     client?.close();
     alive.cancel();
   }
-}
-
-async function showAnswer(events: AsyncIterable<StreamResponse>, output: Output): Promise<void> {
-  const { AnswerText, TaskView, finalText } = await import('../a2a/client/task-follower.js');
-  const view = new TaskView();
-  const answer = new AnswerText();
-  /** Is the cursor of the terminal, or the end of the answer itself, in the middle of a line? */
-  let midLine = false;
-  let unended = false;
-  for await (const event of events) {
-    view.add(event);
-    if (output.json) {
-      output.line(JSON.stringify(event));
-      continue;
-    }
-    const text = answer.add(event);
-    const progress = progressText(event);
-    if (progress !== undefined) {
-      // The answer on standard output stays as the agent gave it; only the terminal gets a new line.
-      process.stderr.write(`${midLine ? '\n' : ''}… ${oneLine(progress)}\n`);
-      midLine = false;
-    }
-    if (text === '') continue;
-    process.stdout.write(printable(text));
-    unended = !text.endsWith('\n');
-    midLine = unended;
-  }
-  if (process.stdout.isTTY ? midLine : unended) process.stdout.write('\n');
-  judge(view.task, output, finalText);
-}
-
-/** Fails unless the task is completed; the error says how to continue. */
-function judge(task: Task | undefined, output: Output, finalText: (task: Task) => string | undefined): void {
-  if (!task || task.status.state === 'TASK_STATE_COMPLETED') {
-    // Some agents give their result in their last status message instead of an artifact.
-    const words = task && !task.artifacts?.length ? finalText(task) : undefined;
-    if (!output.json && words !== undefined) output.line(printable(words));
-    return;
-  }
-  const { state, message } = task.status;
-  const words = message === undefined ? '' : `: ${textOf(message.parts)}`;
-  const waits = state === 'TASK_STATE_INPUT_REQUIRED' ? ` (answer with: --task ${task.id})` : '';
-  throw new EclipticError('REMOTE_FAILED', `the task ${task.id} is ${stateText(state)}${words}${waits}`, {
-    taskId: task.id,
-    state,
-  });
 }
 
 async function* whole(sent: Promise<StreamResponse>): AsyncGenerator<StreamResponse> {

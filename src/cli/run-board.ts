@@ -1,6 +1,7 @@
 import { describeValue } from '../plans/answers.js';
 import { countsOf, endOf, type RunNews, type RunView, type TaskView } from '../plans/run-news.js';
 import { cutText } from '../runtime/text.js';
+import { branchIn, describeBranch } from '../work/branch-report.js';
 import { LiveArea } from './live-area.js';
 import { type Output, oneLine, printable } from './output.js';
 import { countsText, durationText, usageText } from './run-text.js';
@@ -61,7 +62,12 @@ export class RunBoard {
         return drawn ? [] : taskLines(task, run);
       }
       case 'progress': {
-        const said = typeof news.value === 'string' ? news.value : JSON.stringify(news.value);
+        const branch = branchIn(news.value);
+        const said = branch
+          ? describeBranch(branch)
+          : typeof news.value === 'string'
+            ? news.value
+            : JSON.stringify(news.value);
         this.#progress.set(news.id, said);
         return this.#area.live ? [] : [oneLine(`${news.id}: … ${said}`)];
       }
@@ -92,8 +98,12 @@ function taskText({ id, phase, attempt, by, reason }: TaskLine): string {
 
 /** A task and, if it is done, its result. */
 function taskLines(task: TaskView, run: string): string[] {
-  const { phase, result } = task;
-  return [oneLine(taskText(task)), ...(phase === 'done' ? [printable(indented(shownText(result, run)))] : [])];
+  const { phase, result, branch } = task;
+  return [
+    oneLine(taskText(task)),
+    ...(phase === 'done' && branch ? [oneLine(`  ${describeBranch(branch)}`)] : []),
+    ...(phase === 'done' ? [printable(indented(shownText(result, run)))] : []),
+  ];
 }
 
 export function runText(view: RunView): string {
@@ -105,7 +115,10 @@ export function runText(view: RunView): string {
     `started    ${new Date(createdAt).toISOString()}`,
     `updated    ${new Date(updatedAt).toISOString()}`,
     ...(usage ? [`usage      ${usageText(usage)}`] : []),
-    ...tasks.map((task) => `  ${taskText(task)}${resultText(task)}`),
+    ...tasks.flatMap((task) => [
+      `  ${taskText(task)}${resultText(task)}`,
+      ...(task.branch ? [`    ${oneLine(describeBranch(task.branch))}`] : []),
+    ]),
   ].join('\n');
 }
 

@@ -6,6 +6,7 @@ import { asData } from '../plans/questions.js';
 import { countsOf, endOf, type RunNews, type RunView, usageOf } from '../plans/run-news.js';
 import type { TaskDetail } from '../plans/run-report.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
+import { type BranchReport, describeBranch } from '../work/branch-report.js';
 import { oneLine, printable } from './output.js';
 import type { ReportFolder } from './report-folder.js';
 import { countsText, durationText, usageText } from './run-text.js';
@@ -45,6 +46,8 @@ interface TaskReport {
   /** Why it is not done. */
   readonly reason: Reason | null;
   readonly usage: Usage | null;
+  /** The branch of its git worktree. */
+  readonly branch?: BranchReport;
   /** Files with its result, in the folder of the report. */
   readonly files: readonly string[];
 }
@@ -222,6 +225,7 @@ function reportOf(
       feedback: task.feedback,
       reason: task.phase === 'done' ? null : task.reason,
       usage: task.usage ?? null,
+      ...(task.branch && { branch: task.branch }),
       files: files.get(task.id) ?? [],
     })),
   };
@@ -249,12 +253,13 @@ function reportMarkdown(report: RunReport): string {
   return `${lines.join('\n\n')}\n`;
 }
 
-/** More about a task that is not done, or was done after feedback. */
-function taskSection({ id, state, description, reason, feedback }: TaskReport): string[] {
-  if (state === 'done' && feedback.length === 0) return [];
+/** More about a task that is not done, was done after feedback, or left a branch. */
+function taskSection({ id, state, description, reason, feedback, branch }: TaskReport): string[] {
+  if (state === 'done' && feedback.length === 0 && branch === undefined) return [];
   return [
     `## ${id}: ${state}`,
     ...(description === undefined ? [] : [asData(description)]),
+    ...(branch === undefined ? [] : [asData(describeBranch(branch))]),
     ...(reason === null ? [] : [`Reason (${reason.code}):\n\n${asData(reason.message)}`]),
     ...(feedback.length === 0 ? [] : [`Feedback that it received:\n\n${feedback.map(asData).join('\n\n')}`]),
   ];

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import type { ControlClient } from '../node/control/client.js';
 import type { StoreOperations } from '../node/control/store-operations.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -78,12 +79,11 @@ async function reach<T>(
   });
   if (client) return ask(client);
   const folder = await dataFolder();
-  const [{ openStore, TABLES }, operations, { hasSqliteStore }, { systemRuntime }, { pino }] = await Promise.all([
+  const [{ openStore, TABLES }, operations, { hasSqliteStore }, { systemRuntime }] = await Promise.all([
     import('../node/tables.js'),
     import('../node/control/store-operations.js'),
     import('../node/migrate-sqlite.js'),
     import('../runtime/system-runtime.js'),
-    import('pino'),
   ]);
   // A store is not created just to be looked at.
   if (!existsSync(join(folder, 'store')) && !hasSqliteStore(folder)) {

@@ -1,8 +1,12 @@
 import { messagesOf, textOf } from '../a2a/protocol/simple.js';
-import type { StreamResponse } from '../a2a/protocol/types.js';
+import { splitTaskId } from '../a2a/protocol/task-id.js';
+import type { StreamResponse, Task } from '../a2a/protocol/types.js';
+import type { TaskSession } from '../agent/task-messages.js';
 import type { TaskDetail } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
-import { choice, duration, flag, REMOTE_OPTIONS, text, verb, whole } from './command.js';
+import { describeUsage, type Usage } from '../work/usage.js';
+import { choice, duration, flag, many, REMOTE_OPTIONS, text, verb, whole } from './command.js';
+import { usage } from './output.js';
 import { progressText, stateText } from './task-text.js';
 
 const list = verb({
@@ -17,7 +21,8 @@ const list = verb({
   async run({ call, values: { kind, state, caller, limit }, output }) {
     const rows = await call('tasks', { kind, state, caller, limit });
     output.rows(rows, 'no tasks', (row) => ({
-      ID: row.id,
+      // The node's own tasks: the rest of the id is this node's key, and the command takes the beginning of one.
+      ID: splitTaskId(row.id).local,
       KIND: row.kind,
       STATE: stateText(row.state),
       CALLER: row.caller,
@@ -49,9 +54,19 @@ function detailText({ id, state, caller, agent, createdAt, task }: TaskDetail): 
     `agent      ${agent}`,
     `context    ${task.contextId}`,
     `created    ${new Date(createdAt).toISOString()}`,
+    ...factsOf(task),
     ...messagesOf(task).map(({ role, parts }) => `${role === 'ROLE_USER' ? 'caller' : 'agent '} >   ${textOf(parts)}`),
     ...(task.artifacts ?? []).map(({ name, artifactId, parts }) => `result ${name ?? artifactId}:\n${textOf(parts)}`),
   ].join('\n');
+}
+
+function factsOf({ metadata = {} }: Task): string[] {
+  const { session, usage } = metadata as { session?: Partial<TaskSession>; usage?: Usage };
+  const how = session?.reason === undefined ? session?.state : `${session.state}: ${session.reason}`;
+  return [
+    ...(session ? [`session    ${session.id} (${how})`] : []),
+    ...(usage ? [`cost       ${describeUsage(usage)}`] : []),
+  ];
 }
 
 function eventText(event: TaskDetail | StreamResponse): string {
@@ -82,21 +97,35 @@ const answer = verb({
 });
 
 const send = verb({
-  summary: 'give a remote A2A agent a task, and print its answer as it arrives',
-  args: ['URL', 'TEXT'],
+  summary: 'give an agent of the mesh, or a remote A2A agent, a task, and print its answer as it arrives',
+  args: ['AGENT', 'TEXT?'],
+  argHelp: [['AGENT', 'mars, mars@desktop, or the URL of an A2A agent']],
   options: {
+    context: text('ID', 'continue the conversation with that context, such as the session of a coding agent'),
+    attach: many('FILE', 'a file or an image that goes with the task'),
+    link: many('URL', 'a link that goes with the task'),
     skill: text('S', 'the skill to use, as the card names it'),
-    task: text('ID', 'continue a task that waits for an answer'),
-    timeout: duration('cancel the task after this time (default: after an hour without an event)', 'ms'),
-    'no-stream': flag('wait for the whole answer'),
+    task: text('ID', 'continue a task of a remote agent that waits for an answer'),
+    timeout: duration(
+      'fail the task after this time (default: after 5 minutes without progress, or 1 h for a URL)',
+      'ms',
+    ),
+    'no-stream': flag('wait for the whole answer of a remote agent'),
     ...REMOTE_OPTIONS,
   },
   examples: [
+    'mars@desktop "Fix the parser"',
+    'mars@desktop "Now the tests" --context 01JD… --attach log.txt',
     'https://agent.example.com "Summarize this"',
     'http://127.0.0.1:3000 "Build it" --skill mars.build --token ecl_…',
   ],
   async run(invocation) {
-    await (await import('./remote.js')).sendTask(invocation);
+    const { words, values } = invocation;
+    const isRemote = /^https?:/i.test(words[0]);
+    if (!isRemote) return (await import('./give-task.js')).giveTask({ ...invocation, words });
+    if (words[1] === undefined) throw usage('the task has no text');
+    if (values.attach || values.link) throw usage('--attach and --link are for agents of the mesh');
+    await (await import('./remote.js')).sendTask({ ...invocation, words: [words[0], words[1]] });
   },
 });
 

@@ -1,5 +1,12 @@
 import { pino } from 'pino';
-import { type HttpConfig, HttpSchema, type NetworkConfig, NetworkSchema } from '../node/config/edge-schema.js';
+import {
+  type HttpConfig,
+  HttpSchema,
+  type NatsConfig,
+  NatsSchema,
+  type NetworkConfig,
+  NetworkSchema,
+} from '../node/config/edge-schema.js';
 import { type LoadedConfig, loadConfig } from '../node/config/load.js';
 import { LOG_LEVELS, type LogLevel } from '../node/config/schema.js';
 import { ModelSchema } from '../node/config/worker-schema.js';
@@ -10,7 +17,9 @@ import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import { otlpSettings } from '../telemetry/otlp-settings.js';
 import { SpanTracer } from '../telemetry/span-tracer.js';
+import { knownPort, ownConfig, runInBackground } from './background-up.js';
 import { openInBrowser } from './browser.js';
+import { SAVE_AFTER_MS, saveCodeCache } from './code-cache.js';
 import type { Invocation } from './command.js';
 import { humanLog } from './log-line.js';
 import { usage } from './output.js';
@@ -20,6 +29,7 @@ interface UpValues {
   readonly log?: LogLevel;
   readonly name?: string;
   readonly listen?: string;
+  readonly nats?: readonly string[];
   readonly peer?: readonly string[];
   readonly bootstrap?: readonly string[];
   readonly port?: string;
@@ -27,6 +37,7 @@ interface UpValues {
   readonly model?: string;
   readonly otlp?: string;
   readonly background?: boolean;
+  readonly stay?: boolean;
   readonly 'no-dht'?: boolean;
   readonly 'no-browser'?: boolean;
 }
@@ -36,7 +47,7 @@ type UpInvocation = Invocation<unknown, UpValues>;
 /** Runs a node in this process until it is stopped. */
 export async function up(invocation: UpInvocation): Promise<void> {
   const { values, env } = invocation;
-  const file = values.config ?? (env.ECLIPTIC_CONFIG || undefined);
+  const file = values.config ?? (env.ECLIPTIC_CONFIG || (values.background ? ownConfig(env) : undefined));
   const loaded = withModel(invocation, loadConfig(file, process.cwd()));
   const level = logLevel(invocation, loaded.config.log);
   // A terminal gets lines for people; a file or a service gets JSON.
@@ -50,15 +61,19 @@ export async function up(invocation: UpInvocation): Promise<void> {
   stopOnSignals(() => host);
   containModules(logger);
   const network = networkConfig(invocation, loaded.config.network);
-  const http = httpConfig(invocation, loaded.config.http);
+  const nats = natsConfig(invocation, loaded.config.nats);
+  const http = httpConfig(invocation, loaded.config.http, values.background ? knownPort(dataFolder) : undefined);
   // Most of the program is behind this import, so a usage error above does not load it.
   const hostModule = await import('../node/host.js');
-  host = await hostModule.Host.start({ runtime, loaded, dataFolder, env, network, http, otlp });
+  host = await hostModule.Host.start({ runtime, loaded, dataFolder, env, network, nats, http, otlp });
+  if (values.background)
+    runInBackground(host, runtime, dataFolder, { ...loaded.config.background, ...(values.stay && { stay: true }) });
   const { node: started, gateway } = host;
   const about = { node: started.key, agents: started.agents.length, http: gateway.url, data: dataFolder };
   logger.info({ ...about, config: loaded.file ?? null, version: VERSION }, 'node started');
   if (level === 'debug') logMessages(host, logger);
   announce(host, dataFolder, loaded.file, invocation);
+  runtime.setTimer(saveCodeCache, SAVE_AFTER_MS);
   await host.stopped;
   logger.info({ node: started.key }, 'node stopped');
   // Timers and sockets of user modules must not keep the process alive.
@@ -105,12 +120,24 @@ function networkConfig({ values }: UpInvocation, fromFile: NetworkConfig | undef
   throw usage(`--${String(issue?.path[0] ?? 'network').replace(/s$/, '')}: ${issue?.message}`);
 }
 
+/** The NATS servers: the command line overrides the file. */
+function natsConfig({ values }: UpInvocation, fromFile: NatsConfig | undefined): NatsConfig | undefined {
+  if (!values.nats) return fromFile;
+  const parsed = NatsSchema.safeParse({ ...fromFile, servers: values.nats });
+  if (parsed.success) return parsed.data;
+  throw usage(`--nats: ${parsed.error.issues[0]?.message}`);
+}
+
 function isPort(text: string): boolean {
   return /^\d{1,5}$/.test(text) && Number(text) <= 65_535;
 }
 
 /** The HTTP settings: the command line overrides the environment, which overrides the file. */
-function httpConfig({ values, env }: UpInvocation, fromFile: HttpConfig | undefined): HttpConfig {
+function httpConfig(
+  { values, env }: UpInvocation,
+  fromFile: HttpConfig | undefined,
+  known: number | undefined,
+): HttpConfig {
   // A background node inherits the environment of a coding agent, whose PORT is meant for the program under development.
   const port = values.port ?? (values.background ? undefined : env.PORT || undefined);
   if (port !== undefined && !isPort(port)) {
@@ -118,7 +145,7 @@ function httpConfig({ values, env }: UpInvocation, fromFile: HttpConfig | undefi
   }
   const parsed = HttpSchema.safeParse({
     ...fromFile,
-    ...(values.background && fromFile?.port === undefined && { port: 0 }),
+    ...(values.background && fromFile?.port === undefined && { port: known ?? 0 }),
     ...(port !== undefined && { port: Number(port) }),
     ...(env.BIND_HOST && { host: env.BIND_HOST }),
     ...(values.open && { open: true }),

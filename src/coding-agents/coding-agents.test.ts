@@ -244,7 +244,7 @@ describe('a faulty call', () => {
         'mesh_send',
         { txt: 'hello', to: 'bob' },
         'INVALID_ARGUMENTS',
-        '"txt"; there are: text, to, reply_to, needs, wait_s',
+        '"txt"; there are: text, to, reply_to, needs, files, wait_s',
       ],
       ['mesh_task', { action: 'offr' }, 'INVALID_ARGUMENTS', '"offer"'],
       ['mesh_call', { peer: 'mars', tool: 'wiegh' }, 'TOOL_NOT_FOUND', 'it has: weigh'],

@@ -8,6 +8,7 @@ import type { Identity } from '../network/membership/identity.js';
 import type { Network } from '../network/peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
 import { descriptionIn } from '../work/proposals/proposal-records.js';
 import { proposals } from '../work/proposals/tables.js';
@@ -28,6 +29,8 @@ export interface CodingAgentsComponents {
   network: Network | undefined;
   mail: Mail;
   store: Store;
+  /** Where leases are decided if the mesh has a broker. */
+  registers?: Registers | undefined;
   /** The node's key, which vouches for the owner's. */
   identity: Identity;
   /** The owner's key, which no agent can reach; created at first use. */
@@ -105,10 +108,10 @@ export class CodingAgents {
   }
 
   static async open(components: CodingAgentsComponents, init: CodingAgentsInit = {}): Promise<CodingAgents> {
-    const { runtime, store, network, mail } = components;
+    const { runtime, store, network, mail, registers } = components;
     const nodeKey = components.registry.nodeKey ?? '';
     const { identify = async (folder) => plainFolder(nodeKey, folder) } = init;
-    const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail });
+    const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail, registers });
     const acquaintances = await Acquaintances.open(runtime, store, network);
     const codingAgents = new CodingAgents(components, acquaintances, leases, init);
     for (const { name } of await store.read(memberTable)) codingAgents.#box(name);
@@ -191,6 +194,7 @@ export class CodingAgents {
         },
         agent,
         this.#box(name),
+        init.checkout,
       );
       this.#members.set(name, member);
       leases.joined(name, init);

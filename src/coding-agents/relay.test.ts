@@ -85,6 +85,8 @@ describe('the relay of a client’s MCP conversation', () => {
     const hopeless = relay.ask({ id: 3, method: 'ping' });
     relay.failed(new EclipticError('AGENT_NOT_FOUND', 'this node has no agent "x"'));
     expect((await hopeless).error?.message).toContain('no agent "x"');
+    expect((await relay.ask({ id: 4, method: 'ping' })).error?.message).toContain('no agent "x"');
+    relay.open(() => {});
     for (let id = 0; id < 1_000; id++) void relay.ask({ id, method: 'ping' });
     expect((await relay.ask({ id: 1_000, method: 'ping' })).error?.data).toEqual({ code: 'QUEUE_FULL' });
   });

@@ -36,6 +36,8 @@ export class Relay {
   #isReady = false;
   #wasReady = false;
   #hello: Id | undefined;
+  /** Why no node will answer, until one is connected. */
+  #failure: EclipticError | undefined;
   /** The client's own `initialize`, in the eras that begin with one. */
   greeting: Readonly<Record<string, unknown>> | undefined;
   /** Called with notifications and requests of the node. */
@@ -54,6 +56,7 @@ export class Relay {
       const why = this.#asked.has(id) ? 'that id is in use' : `at most ${MAX_ASKED} requests may be open at once`;
       return Promise.resolve(failure(id, new EclipticError('QUEUE_FULL', why)));
     }
+    if (this.#failure) return Promise.resolve(failure(id, this.#failure));
     return new Promise((resolve) => {
       const answer = (response: RpcMessage) => {
         this.forget(id);
@@ -94,6 +97,7 @@ export class Relay {
   /** A node is connected. */
   open(send: (message: RpcMessage) => void): void {
     this.#send = send;
+    this.#failure = undefined;
     if (this.greeting === undefined) {
       this.#ready();
       return;
@@ -126,8 +130,9 @@ export class Relay {
     }
   }
 
-  /** No node will answer: fails all open requests. */
+  /** No node will answer: fails all open requests, and those that come before a node is connected. */
   failed(error: EclipticError): void {
+    this.#failure = error;
     for (const { request, answer } of [...this.#asked.values()]) answer(failure(request.id!, error));
   }
 

@@ -11,64 +11,113 @@ const OPEN_TO_ALL = 0.75;
 const MAX_EARLY = 1_000;
 const MAX_EARLY_BYTES = 8 * 1_048_576;
 
+/**
+ * The end of an author's changes after each of its segments, by number. Numbers whose ends are equally far apart take the
+ * space of one.
+ */
+export class SegmentEnds {
+  readonly #firsts: number[] = [];
+  readonly #lasts: number[] = [];
+  /** The end at the first number, and how far the ends are apart. */
+  readonly #clocks: number[] = [];
+  readonly #steps: number[] = [];
+
+  /** `number` is higher than all before. */
+  add(number: number, clock: number): void {
+    const run = this.#lasts.length - 1;
+    if (run >= 0 && number === this.#lasts[run]! + 1) {
+      const step = clock - this.#clockIn(run, this.#lasts[run]!);
+      if (this.#firsts[run] === this.#lasts[run]) this.#steps[run] = step;
+      if (this.#steps[run] === step) {
+        this.#lasts[run] = number;
+        return;
+      }
+    }
+    this.#insert(run + 1, number, number, clock, 0);
+  }
+
+  at(number: number): number | undefined {
+    const run = this.#runFrom(number);
+    return run < this.#lasts.length && this.#firsts[run]! <= number ? this.#clockIn(run, number) : undefined;
+  }
+
+  /** The end at the number, or at the lowest one after it. */
+  atOrAfter(number: number): number | undefined {
+    const run = this.#runFrom(number);
+    return run < this.#lasts.length ? this.#clockIn(run, Math.max(number, this.#firsts[run]!)) : undefined;
+  }
+
+  /** Removes the numbers from `first` to below `end`. */
+  remove(first: number, end: number): void {
+    for (let run = this.#runFrom(first); run < this.#lasts.length && this.#firsts[run]! < end; ) {
+      const [from, to, step] = [this.#firsts[run]!, this.#lasts[run]!, this.#steps[run]!];
+      const right = to >= end ? this.#clockIn(run, Math.max(end, from)) : 0;
+      const left = this.#clocks[run]!;
+      this.#drop(run);
+      if (from < first) this.#insert(run++, from, first - 1, left, step);
+      if (to >= end) this.#insert(run++, Math.max(end, from), to, right, step);
+    }
+  }
+
+  #clockIn(run: number, number: number): number {
+    return this.#clocks[run]! + this.#steps[run]! * (number - this.#firsts[run]!);
+  }
+
+  /** The first run that ends at the number or after it. */
+  #runFrom(number: number): number {
+    let [low, high] = [0, this.#lasts.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#lasts[middle]! < number) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #insert(run: number, first: number, last: number, clock: number, step: number): void {
+    this.#firsts.splice(run, 0, first);
+    this.#lasts.splice(run, 0, last);
+    this.#clocks.splice(run, 0, clock);
+    this.#steps.splice(run, 0, step);
+  }
+
+  #drop(run: number): void {
+    for (const part of [this.#firsts, this.#lasts, this.#clocks, this.#steps]) part.splice(run, 1);
+  }
+}
+
 /** One author's session, as far as it is applied. */
 export class AuthorStream {
   readonly client: number;
   /** The highest applied number; all numbers before it are applied, too. */
   number = 0;
-  /** The end of its changes after each segment, by number. */
-  readonly ends = new Map<number, number>();
+  readonly ends = new SegmentEnds();
   clock = 0;
   /** The end of each other client's changes that its author has applied. */
   readonly seen = new Map<number, number>();
-  #segments: Segment[] = [];
   #sum = '';
+  /** The number of the last segment in the sum. */
   #summed = 0;
 
   constructor(client: number) {
     this.client = client;
   }
 
-  /** Its segments in order; of two that overlap, only the later and larger one. */
-  get segments(): readonly Segment[] {
-    return this.#segments;
-  }
-
-  /** A digest of all its segments: equal on replicas with equal segments. */
-  get sum(): string {
-    for (; this.#summed < this.#segments.length; this.#summed++) {
-      const { first, number, after, digest } = this.#segments[this.#summed]!.claim();
+  /** A digest of all its segments: equal on replicas with equal segments. `segments` returns those above a number. */
+  sum(segments: (above: number) => readonly Segment[]): string {
+    if (this.#summed === this.number) return this.#sum;
+    for (const segment of segments(this.#summed)) {
+      const { first, number, after, digest } = segment.claim();
       const text = canonicalJson([this.#sum, first, number, after, digest]);
       this.#sum = createHash('sha256').update(text).digest('base64url').slice(0, 22);
+      this.#summed = number;
     }
     return this.#sum;
   }
 
-  keep(segment: Segment): void {
-    while (this.#segments.length > 0 && this.#segments.at(-1)!.first >= segment.first) this.#segments.pop();
-    this.#segments.push(segment);
-    if (this.#summed >= this.#segments.length) this.#restart();
-  }
-
-  swap(run: ReadonlySet<Segment>, one: Segment): void {
-    const place = this.#segments.findIndex((segment) => run.has(segment));
-    this.#segments = this.#segments.filter((segment) => !run.has(segment));
-    this.#segments.splice(place, 0, one);
-    this.#restart();
-  }
-
-  /** The segments that cover a number in that range. */
-  within(first: number, number: number): Segment[] {
-    const found: Segment[] = [];
-    for (let index = this.#segments.length - 1; index >= 0; index--) {
-      const segment = this.#segments[index]!;
-      if (segment.number < first) break;
-      if (segment.first <= number) found.unshift(segment);
-    }
-    return found;
-  }
-
-  #restart(): void {
+  /** A segment was added, or has replaced others. */
+  kept({ first }: Segment): void {
+    if (first > this.#summed) return;
     this.#sum = '';
     this.#summed = 0;
   }
@@ -86,16 +135,19 @@ class Part {
 export class AuthorShares {
   readonly #nodes = new Map<string, Part>();
   readonly #all = new Part();
-  readonly #streams = new Set<string>();
+  readonly #streams = new Map<string, Part>();
 
   addStream(stream: string): void {
     if (this.#streams.has(stream)) return;
-    this.#streams.add(stream);
-    for (const part of [this.#all, this.#partOf(stream)]) part.streams++;
+    const part = this.#partOf(stream);
+    this.#streams.set(stream, part);
+    this.#all.streams++;
+    part.streams++;
   }
 
   addBytes(stream: string, bytes: number): void {
-    for (const part of [this.#all, this.#partOf(stream)]) part.bytes += bytes;
+    this.#all.bytes += bytes;
+    (this.#streams.get(stream) ?? this.#partOf(stream)).bytes += bytes;
   }
 
   /** Is the stream counted already, or may its author's node have another one? */

@@ -325,7 +325,7 @@ describe('what members say', () => {
       face.doc.getMap('m:m').set('a', value);
       const segment = face.take()!;
       segment.sign(one.thread, author);
-      const update = { kind: 'update', segments: [JSON.parse(JSON.stringify(segment.wire(true)))] };
+      const update = { kind: 'update', segments: [JSON.parse(JSON.stringify(segment.wire()))] };
       const payload = { sourceAgentId: 'venus', vectorClock: { [stream]: 1 }, payload: update, timestamp: 0 };
       await venus.send('mars', payload, { type: 'stream-data', thread: one.thread });
     }

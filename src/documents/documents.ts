@@ -70,6 +70,7 @@ export class Documents implements SharedThreads {
         else for (const { document } of this.#in(thread)) document.part(address);
       },
       onBegan: () => this.#connectSoon(),
+      local: () => this.list,
     });
     this.#stop = [registry.onLocalChange(() => this.#connectSoon()), registry.onCard(() => this.#connectSoon())];
   }
@@ -115,6 +116,7 @@ export class Documents implements SharedThreads {
     here.set(agentId, { document, thread, agentId, place, admits: options.admits });
     this.#open.set(thread, here);
     this.#count++;
+    this.#components.network?.directory.changed();
     this.#connect(thread);
     return document;
   }
@@ -178,6 +180,7 @@ export class Documents implements SharedThreads {
     if (here.size === 0) this.#open.delete(thread);
     for (const { document } of here.values()) document.part(this.#inFull(agentId));
     this.directory.withdraw({ thread, agentId });
+    this.#components.network?.directory.changed();
   }
 
   // Membership
@@ -213,7 +216,7 @@ export class Documents implements SharedThreads {
     const { registry } = this.#components;
     const here = [...this.#in(thread)];
     // A node must know a replica before it gets a message from it.
-    this.directory.announce(here);
+    this.directory.announceTo(here);
     const theirs = this.directory.of(thread);
     for (const open of here) {
       const others = here.filter((other) => other !== open).map(({ agentId }) => agentId);

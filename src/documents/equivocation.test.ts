@@ -55,7 +55,7 @@ class Mesh {
   /** Sends a replica segments of the rogue author, as they come over the wire. */
   feed(place: Place, ...segments: Segment[]): void {
     for (const segment of segments) segment.sign(THREAD, this.rogue);
-    const payload = { kind: 'update', segments: segments.map((segment) => segment.wire(true)) };
+    const payload = { kind: 'update', segments: segments.map((segment) => segment.wire()) };
     const vectorClock = { [segments[0]!.stream]: segments.at(-1)!.number };
     const message = { sourceAgentId: this.rogueAddress, vectorClock, payload, timestamp: 0 };
     place.document.take(this.rogueAddress, JSON.parse(JSON.stringify(message)));

@@ -1,6 +1,6 @@
 import { type CallbackFailed, Callbacks } from '../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
-import type { Runtime } from '../runtime/runtime.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { DocumentChange, Json, Member, SharedDocument, SharedList, SharedMap, SharedText } from './document.js';
 import type { Proof } from './equivocation.js';
 import { changesIn } from './paths.js';
@@ -25,6 +25,10 @@ export interface LiveDocumentComponents {
 
 /** The weight of the changes in one turn: at its longest in UTF-8, with its overhead, it fits into one segment. */
 const MAX_TURN_WEIGHT = 131_072;
+/** While a segment is on its way to the disk or to another node, changes of later turns join the next one, for so long. */
+const MAX_JOIN_MS = 10;
+/** Also after a segment for other nodes, which must be signed and checked: that costs as much as a hundred changes. */
+const REMOTE_GAP_MS = 2;
 
 /** An agent's live replica: the changes of one turn are stored, and then sent to the other members. */
 export class LiveDocument implements SharedDocument, ViewOf {
@@ -38,6 +42,10 @@ export class LiveDocument implements SharedDocument, ViewOf {
   readonly #watchers: Callbacks<[change: DocumentChange]>;
   readonly #updateWatchers: Callbacks<[message: CRDTSyncMessage]>;
   #flushDue = false;
+  #storing = 0;
+  #flushTimer: Timer | undefined;
+  #waitingSince: number | undefined;
+  #flushedAt = Number.NEGATIVE_INFINITY;
   #weight = 0;
   #depth = 0;
   #closing: Promise<void> | undefined;
@@ -59,6 +67,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
       onBad,
       callbackFailed,
       onApplied: (segments) => this.#onApplied(segments),
+      onSent: () => this.#flushSooner(),
       freshStream: () => {
         this.#flush();
         return `${link.self}/${runtime.id().toLowerCase()}`;
@@ -140,6 +149,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
   /** @internal All segments, each after those that it depends on. */
   get segments(): readonly Segment[] {
     return this.#replica.segments;
+  }
+
+  /** @internal How many segments there are, and the bytes of their updates. */
+  get size(): { readonly segments: number; readonly bytes: number } {
+    return this.#replica.size;
   }
 
   /** @internal The first refused number of each stream whose author equivocated. */
@@ -256,14 +270,49 @@ export class LiveDocument implements SharedDocument, ViewOf {
     this.#flushDue = true;
     this.#components.runtime.defer(() => {
       this.#flushDue = false;
-      this.#flush();
+      this.#flushOrWait();
     });
+  }
+
+  /** Lets changes of several turns become one segment, if the previous segment keeps the disk or other nodes busy. */
+  #flushOrWait(): void {
+    if (!this.#replica.changed) return;
+    const { remote } = this.#sync;
+    if (this.#storing === 0 && remote === 'none') {
+      this.#flush();
+      return;
+    }
+    const { runtime } = this.#components;
+    const now = runtime.stopwatch();
+    this.#waitingSince ??= now;
+    const isBusy = this.#storing > 0 || remote === 'busy';
+    const due = isBusy ? this.#waitingSince + MAX_JOIN_MS : remote === 'idle' ? this.#flushedAt + REMOTE_GAP_MS : now;
+    if (due <= now) {
+      this.#flushedAt = now;
+      this.#flush();
+    } else {
+      this.#flushTimer ??= runtime.setTimer(() => {
+        this.#flushedAt = due;
+        this.#flush();
+      }, due - now);
+    }
+  }
+
+  /** The disk or another node is less busy than before. */
+  #flushSooner(): void {
+    if (!this.#flushTimer) return;
+    this.#flushTimer.cancel();
+    this.#flushTimer = undefined;
+    this.#flushOrWait();
   }
 
   /** Turns pending changes into a segment: stored first, then sent. */
   #flush(): void {
     if (this.#depth > 0) return;
     this.#weight = 0;
+    this.#flushTimer?.cancel();
+    this.#flushTimer = undefined;
+    this.#waitingSince = undefined;
     const segment = this.#replica.take();
     if (!segment) return;
     const { records, link, agentId } = this.#components;
@@ -271,11 +320,17 @@ export class LiveDocument implements SharedDocument, ViewOf {
       this.#commit(segment);
       return;
     }
-    link.sign(segment);
-    records.keep(this.thread, agentId, [segment]).then(
-      () => this.#commit(segment),
-      (error) => this.#components.onBad(toEclipticError(error, 'STORE_FAILED'), link.self),
-    );
+    this.#storing++;
+    records
+      .keep(this.thread, agentId, [segment])
+      .then(
+        () => this.#commit(segment),
+        (error) => this.#components.onBad(toEclipticError(error, 'STORE_FAILED'), link.self),
+      )
+      .finally(() => {
+        this.#storing--;
+        this.#flushSooner();
+      });
   }
 
   #commit(segment: Segment): void {
@@ -296,8 +351,6 @@ export class LiveDocument implements SharedDocument, ViewOf {
   }
 
   #onApplied(segments: readonly Segment[]): void {
-    const now = this.#components.runtime.now();
-    for (const segment of segments) segment.seenAt = now;
     this.#keep((records) => records.keep(this.thread, this.#components.agentId, segments));
     this.#notifyUpdates(segments);
     this.#notifyChanged([...new Set(segments.map(({ author }) => author))]);

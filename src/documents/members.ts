@@ -243,10 +243,13 @@ export class SegmentRequests {
   /** A member that has missing segments, preferably of this node; with `now`, one that may be asked now. */
   #source(now: boolean): LiveMember | undefined {
     const { replica, runtime, members, isLocal } = this.#components;
-    const time = runtime.stopwatch();
-    const sources = [...members].filter((member) => {
-      return (!now || member.askAfter <= time) && replica.lacks(member.vector);
-    });
+    const sources: LiveMember[] = [];
+    for (const member of members) if (replica.lacks(member.vector)) sources.push(member);
+    if (sources.length === 0) return undefined;
+    if (now) {
+      const time = runtime.stopwatch();
+      sources.splice(0, sources.length, ...sources.filter(({ askAfter }) => askAfter <= time));
+    }
     return sources.find(({ address }) => isLocal(address)) ?? sources[Math.floor(runtime.random() * sources.length)];
   }
 }

@@ -1,5 +1,17 @@
 import * as Y from 'yjs';
 
+const ENCODER = new Y.UpdateEncoderV1();
+const MAX_KEPT_BYTES = 65_536;
+
+/** An encoder starts with a buffer outside of the heap, which costs as much as the changes of a turn. */
+function emptied(encoder: Y.UpdateEncoderV1): Y.UpdateEncoderV1 {
+  const { restEncoder: rest } = encoder;
+  if (rest.cbuf.length > MAX_KEPT_BYTES) rest.cbuf = new Uint8Array(100);
+  rest.bufs = [];
+  rest.cpos = 0;
+  return encoder;
+}
+
 /**
  * Collects this replica's own changes until they are taken as one update. Yjs would write an update for every change, and
  * merging those costs more than the changes.
@@ -34,7 +46,7 @@ export class OwnChanges {
 
   write(): Uint8Array {
     const { store, clientID: client } = this.#doc;
-    const encoder = new Y.UpdateEncoderV1();
+    const encoder = emptied(ENCODER);
     if (Y.getState(store, client) > this.#clock) {
       // This version of the format encodes lengths, clients and clocks in the same way.
       encoder.writeLen(1);
@@ -51,7 +63,7 @@ export class OwnChanges {
   }
 
   #writeDeleted(encoder: Y.UpdateEncoderV1): void {
-    const { clients } = Y.mergeDeleteSets(this.#deleted);
+    const { clients } = this.#deleted.length === 1 ? this.#deleted[0]! : Y.mergeDeleteSets(this.#deleted);
     encoder.writeLen(clients.size);
     for (const [client, ranges] of [...clients].sort(([a], [b]) => b - a)) {
       encoder.writeClient(client);

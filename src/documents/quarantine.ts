@@ -56,7 +56,8 @@ export class Quarantine {
   /** Compares a member's report with this replica, and sends the claims and proofs that can show an equivocation. */
   compare(member: LiveMember, { sums = {}, quarantined = {} }: Extract<SyncBody, { kind: 'have' }>): void {
     const { replica, send, report } = this.#components;
-    const { vector, sums: own } = replica;
+    const { vector } = replica;
+    const own = replica.sums((stream) => sums[stream] !== undefined);
     member.differs = false;
     for (const [stream, { proof, from }] of this.#proofs) {
       if ((quarantined[stream] ?? Number.POSITIVE_INFINITY) <= from) continue;

@@ -18,6 +18,8 @@ export interface ReplicaDirectoryComponents {
   /** An agent of another node has opened a document, or has closed it. */
   onRemote: (thread: string, address: string, event: 'opened' | 'closed') => void;
   onBegan: () => void;
+  /** All replicas of this node. */
+  local: () => Iterable<Replicated>;
 }
 
 const MAX_ANNOUNCED = 10_000;
@@ -34,6 +36,8 @@ interface PeerState {
   readonly theirs: Map<string, Replicated>;
   /** The keys of this node's replicas that were announced to the peer. */
   readonly announced: Set<string>;
+  /** Is there a conversation, or only an entry in the directory? */
+  readonly conversing: boolean;
 }
 
 /** Announces to other nodes which agents of this node have which documents open, and collects their announcements. */
@@ -61,10 +65,11 @@ export class ReplicaDirectory implements PeerProtocol {
   }
 
   /** Announces these replicas to every node that may learn of them, and withdraws them from every node that may not. */
-  announce(replicas: Iterable<Replicated>): void {
+  announceTo(replicas: Iterable<Replicated>): void {
     for (const replica of replicas) {
       const key = keyOf(replica.thread, replica.agentId);
-      for (const [node, { announced }] of this.#peers) {
+      for (const [node, { announced, conversing }] of this.#peers) {
+        if (!conversing) continue;
         const may = this.#components.mayAnnounce(node, replica);
         if (may !== announced.has(key)) this.#say(node, announced, replica, may ? 'in' : 'out');
       }
@@ -78,8 +83,40 @@ export class ReplicaDirectory implements PeerProtocol {
     }
   }
 
+  announce(): readonly string[] {
+    return [...this.#components.local()].map(({ thread, agentId }) =>
+      JSON.stringify([ITEM.documents, 'in', thread, agentId]),
+    );
+  }
+
+  learn(node: string, items: readonly Item[]): void {
+    const before = this.#peers.get(node)?.theirs ?? new Map<string, Replicated>();
+    const theirs = new Map<string, Replicated>();
+    for (const [, , thread, agent] of items.slice(0, MAX_ANNOUNCED)) {
+      const replica = { thread: parsed(ThreadSchema, thread), agentId: parsed(AgentSchema, agent) };
+      theirs.set(keyOf(replica.thread, replica.agentId), replica);
+    }
+    if (theirs.size > 0) this.#peers.set(node, { theirs, announced: new Set(), conversing: false });
+    else this.#peers.delete(node);
+    const tell = ({ thread, agentId }: Replicated, event: 'opened' | 'closed') => {
+      this.#components.onRemote(thread, joinAddress(agentId, node), event);
+    };
+    for (const [key, replica] of before) if (!theirs.has(key)) tell(replica, 'closed');
+    for (const [key, replica] of theirs) if (!before.has(key)) tell(replica, 'opened');
+  }
+
+  /** A shared document is kept up to date at once. */
+  busy(node: string): boolean {
+    const peer = this.#peers.get(node);
+    if (!peer || peer.announced.size === 0) return false;
+    const open = new Set([...this.#components.local()].map(({ thread }) => thread));
+    return [...peer.theirs.values()].some(({ thread }) => open.has(thread));
+  }
+
   began(node: string): void {
-    this.#peers.set(node, { theirs: new Map(), announced: new Set() });
+    // What the directory says of it counts until the node says it itself.
+    const theirs = this.#peers.get(node)?.theirs ?? new Map<string, Replicated>();
+    this.#peers.set(node, { theirs, announced: new Set(), conversing: true });
     this.#components.onBegan();
   }
 
@@ -92,8 +129,8 @@ export class ReplicaDirectory implements PeerProtocol {
   }
 
   take(node: string, [, verb, thread, agent]: Item): void {
-    const theirs = this.#peers.get(node)?.theirs;
-    if (!theirs) return;
+    const { theirs, conversing = false } = this.#peers.get(node) ?? {};
+    if (!theirs || !conversing) return;
     const replica = { thread: parsed(ThreadSchema, thread), agentId: parsed(AgentSchema, agent) };
     const key = keyOf(replica.thread, replica.agentId);
     const address = joinAddress(replica.agentId, node);

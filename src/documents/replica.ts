@@ -4,6 +4,7 @@ import { AuthorShares, AuthorStream, EarlySegments } from './author-streams.js';
 import { inspectUpdate } from './inspect-update.js';
 import { OwnChanges } from './own-changes.js';
 import { type Claim, clientOf, MAX_UPDATE_BYTES, mergeSegments, Segment, unreadable } from './segment.js';
+import { SegmentLog } from './segment-log.js';
 import type { VectorClock } from './sync-message.js';
 
 /** This many latest segments of an author are merged, unless they depend on segments of others in between. */
@@ -37,7 +38,7 @@ export class Replica {
   #own: OwnChanges;
   readonly #streams = new Map<string, AuthorStream>();
   readonly #clients = new Map<number, string>();
-  #log: Segment[] = [];
+  #log = new SegmentLog();
   readonly #shares = new AuthorShares();
   readonly #early = new EarlySegments();
   #ownNumber = 0;
@@ -79,7 +80,16 @@ export class Replica {
 
   /** All segments, each after those that it depends on. */
   get segments(): readonly Segment[] {
-    return this.#log;
+    return [...this.#log];
+  }
+
+  get size(): { readonly segments: number; readonly bytes: number } {
+    return { segments: this.#log.count, bytes: this.#log.bytes };
+  }
+
+  /** These segments were signed since `missing` returned them. */
+  signed(segments: readonly Segment[]): void {
+    if (segments.length > 0) this.#log.update(segments);
   }
 
   /** Are there own changes that are not stored yet? */
@@ -110,8 +120,9 @@ export class Replica {
     }
     const number = ++this.#ownNumber;
     own.clock = changes.clock;
-    own.ends.set(number, changes.clock);
+    own.ends.add(number, changes.clock);
     const segment = new Segment({ stream: this.stream, first: number, number, after, update: changes.update });
+    segment.end = changes.clock;
     this.#uncommitted.add(segment);
     return segment;
   }
@@ -141,8 +152,23 @@ export class Replica {
     return { applied, early: false, bad };
   }
 
+  /**
+   * Runs `apply` in one transaction of the document: most of what an update costs is its transaction. It may only apply
+   * segments, because an own change would not be told from theirs.
+   */
+  together<T>(apply: () => T): T {
+    return asOne(this.#doc, apply);
+  }
+
   /** Applies stored segments, in any order. Returns those whose dependencies are missing. */
   load(segments: readonly Segment[], onBad: (bad: BadSegment) => void): Segment[] {
+    const bad: BadSegment[] = [];
+    const left = this.together(() => this.#load(segments, bad));
+    bad.forEach(onBad);
+    return left;
+  }
+
+  #load(segments: readonly Segment[], bad: BadSegment[]): Segment[] {
     let waiting = [...segments];
     for (let before = -1; before !== waiting.length; ) {
       before = waiting.length;
@@ -152,7 +178,7 @@ export class Replica {
         try {
           this.#integrate(segment);
         } catch (error) {
-          onBad({ segment, error: error as EclipticError });
+          bad.push({ segment, error: error as EclipticError });
         }
         return false;
       });
@@ -180,8 +206,7 @@ export class Replica {
   missing(vector: VectorClock, maxBytes: number, maxCount: number): { segments: Segment[]; more: boolean } {
     const segments: Segment[] = [];
     let bytes = 0;
-    for (const segment of this.#log) {
-      if (segment.number <= (vector[segment.stream] ?? 0)) continue;
+    for (const segment of this.#log.missing(vector)) {
       const full = segments.length === maxCount || bytes + segment.update.length > maxBytes;
       if (segments.length > 0 && full) return { segments, more: true };
       segments.push(segment);
@@ -194,8 +219,8 @@ export class Replica {
   merge(): Segment | undefined {
     const run: Segment[] = [];
     let bytes = 0;
-    for (let index = this.#log.length - 1; index >= 0 && run.length < MERGE_COUNT; index--) {
-      const segment = this.#log[index]!;
+    for (const segment of this.#log.backwards()) {
+      if (run.length === MERGE_COUNT) break;
       if (segment.stream !== this.stream && !run[0]) continue;
       if (segment.stream !== this.stream || (run[0] && segment.turns !== run[0].turns)) break;
       // A later segment depends on segments that an earlier one does not: they cannot be merged.
@@ -220,11 +245,12 @@ export class Replica {
   }
 
   within(stream: string, first: number, number: number): Segment[] {
-    return this.#streams.get(stream)?.within(first, number) ?? [];
+    if (first > this.#numberOf(stream)) return [];
+    return this.#log.of(stream, first - 1).filter((segment) => segment.first <= number);
   }
 
   segmentsOf(stream: string): readonly Segment[] {
-    return this.#streams.get(stream)?.segments ?? [];
+    return this.#log.of(stream);
   }
 
   /** The first refused claim of a stream that depends on a quarantined one. */
@@ -232,9 +258,12 @@ export class Replica {
     return this.#causes.get(stream);
   }
 
-  get sums(): Record<string, string> {
+  /** The digests of the wanted streams. */
+  sums(isWanted: (stream: string) => boolean): Record<string, string> {
     const sums: Record<string, string> = {};
-    for (const [name, stream] of this.#streams) if (stream.number > 0) sums[name] = stream.sum;
+    for (const [name, stream] of this.#streams) {
+      if (stream.number > 0 && isWanted(name)) sums[name] = stream.sum((above) => this.#log.of(name, above));
+    }
     return sums;
   }
 
@@ -253,17 +282,12 @@ export class Replica {
     return from > known ? [] : this.#rebuild(fresh());
   }
 
-  swap(run: readonly Segment[], one: Segment): void {
-    const gone = new Set(run);
-    const place = this.#log.indexOf(run[0]!);
-    this.#log = this.#log.filter((segment) => !gone.has(segment));
-    this.#log.splice(place, 0, one);
+  /** Puts a merged segment in place of those that it covers. */
+  swap(one: Segment): void {
     const stream = this.#streams.get(one.stream)!;
-    stream.swap(gone, one);
-    for (const segment of run) {
-      this.#shares.addBytes(segment.stream, -segment.update.length);
-      if (segment.number !== one.number) stream.ends.delete(segment.number);
-    }
+    for (const { update } of this.#log.replace(one)) this.#shares.addBytes(one.stream, -update.length);
+    stream.kept(one);
+    stream.ends.remove(one.first, one.number);
     this.#shares.addBytes(one.stream, one.update.length);
   }
 
@@ -323,9 +347,10 @@ export class Replica {
     const fresh = new Map<number, number>();
     this.#addSeen(fresh, after);
     const from =
-      first === stream.number + 1 ? stream.clock : first === 1 ? 0 : (stream.ends.get(first - 1) ?? stream.clock);
+      first === stream.number + 1 ? stream.clock : first === 1 ? 0 : (stream.ends.at(first - 1) ?? stream.clock);
     const seen = (client: number) => fresh.get(client) ?? stream.seen.get(client) ?? 0;
-    const clock = inspectUpdate(update, { client: stream.client, from, seen });
+    // An update that this process has made or inspected is valid; Yjs refuses to apply it where what it refers to is missing.
+    const clock = segment.end ?? inspectUpdate(update, { client: stream.client, from, seen });
     if (clock < stream.clock) throw unreadable('it ends before the known changes of its author');
     this.#change(update, stream.client, clock, segment);
     this.#shares.addStream(segment.stream);
@@ -333,7 +358,8 @@ export class Replica {
     this.#clients.set(stream.client, segment.stream);
     stream.number = number;
     stream.clock = clock;
-    stream.ends.set(number, clock);
+    stream.ends.add(number, clock);
+    segment.end = clock;
     for (const [client, end] of fresh) stream.seen.set(client, end);
     this.#keep(segment, stream);
   }
@@ -353,8 +379,11 @@ export class Replica {
   /** Makes the document again from its segments. */
   #restoreDocument(): void {
     const doc = new Y.Doc();
-    for (const { update } of [...this.#log, ...this.#uncommitted]) Y.applyUpdate(doc, update);
-    Y.applyUpdate(doc, this.#own.write());
+    asOne(doc, () => {
+      for (const { update } of this.#log) Y.applyUpdate(doc, update);
+      for (const { update } of this.#uncommitted) Y.applyUpdate(doc, update);
+      Y.applyUpdate(doc, this.#own.write());
+    });
     // Only now: Yjs changes the client id when an update contains changes under it.
     doc.clientID = this.#doc.clientID;
     this.#own = new OwnChanges(doc, this.#own);
@@ -388,8 +417,8 @@ export class Replica {
 
   /** Applies the log again without the refused segments, under a new own stream, so that no number is used twice. */
   #rebuild(stream: string): Segment[] {
-    const log = this.#log;
-    this.#log = [];
+    const log = [...this.#log];
+    this.#log = new SegmentLog();
     for (const segment of log) this.#shares.addBytes(segment.stream, -segment.update.length);
     for (const part of [this.#streams, this.#clients, this.#named, this.#uncommitted]) part.clear();
     this.#stream = stream;
@@ -398,23 +427,24 @@ export class Replica {
     this.#doc.clientID = clientOf(this.thread, stream);
     this.#own = new OwnChanges(this.#doc);
     for (const segment of this.load(log, () => {})) this.#early.add(segment);
-    const kept = new Set(this.#log);
-    return log.filter((segment) => !kept.has(segment));
+    return log.filter((segment) => segment.number > this.#numberOf(segment.stream));
   }
 
   /** Adds the ends of the streams' changes at those numbers; for a number inside a merged segment, the end of that. */
   #addSeen(seen: Map<number, number>, after: Segment['after']): void {
     for (const name in after) {
-      const { client, ends, clock, number: latest } = this.#streams.get(name)!;
-      let number = after[name]!;
-      while (!ends.has(number) && number < latest) number++;
-      seen.set(client, ends.get(number) ?? clock);
+      const { client, ends, clock } = this.#streams.get(name)!;
+      seen.set(client, ends.atOrAfter(after[name]!) ?? clock);
     }
   }
 
   #keep(segment: Segment, stream: AuthorStream): void {
     this.#log.push(segment);
-    stream.keep(segment);
+    stream.kept(segment);
     this.#shares.addBytes(segment.stream, segment.update.length);
   }
+}
+
+function asOne<T>(doc: Y.Doc, apply: () => T): T {
+  return Y.transact(doc, apply, undefined, false);
 }

@@ -53,6 +53,12 @@ export interface SegmentInit {
   readonly update: Uint8Array;
 }
 
+/** Payloads are shared by reference within a process. A weak map instead would cost as much as the rest of a message. */
+const SEGMENT = Symbol('segment');
+interface Referring {
+  [SEGMENT]?: Segment;
+}
+
 /** The changes of one author in one turn: signed by its node, and relayed unchanged. */
 export class Segment implements SegmentInit {
   readonly stream: string;
@@ -62,6 +68,8 @@ export class Segment implements SegmentInit {
   readonly update: Uint8Array;
   /** When this process made or received it; undefined if it was read from the store. */
   seenAt: number | undefined;
+  /** The end of its author's changes; known if a replica of this process has made or inspected it. */
+  end: number | undefined;
   #signature: string;
   #digest: string | undefined;
 
@@ -74,10 +82,10 @@ export class Segment implements SegmentInit {
     this.#signature = signature;
   }
 
-  /** Reads a segment. For a value that this process made, returns the original. */
+  /** Reads a segment. For a reference that this process made, returns the original. */
   static read(value: unknown): Segment {
-    const made = typeof value === 'object' && value !== null ? MADE_HERE.get(value) : undefined;
-    if (made) return made;
+    const referenced = Segment.referencedBy(value);
+    if (referenced) return referenced;
     const wire = WireSchema.safeParse(value);
     if (!wire.success) {
       const [issue] = wire.error.issues;
@@ -88,9 +96,9 @@ export class Segment implements SegmentInit {
     return new Segment({ stream, first, number, after, update: decoded(update) }, signature);
   }
 
-  /** Did this process make exactly this value? Then it cannot have been forged. */
-  static isMadeHere(value: unknown): boolean {
-    return typeof value === 'object' && value !== null && MADE_HERE.has(value);
+  /** The segment that a reference of this process stands for. Nothing that was JSON is one, so it cannot be forged. */
+  static referencedBy(value: unknown): Segment | undefined {
+    return typeof value === 'object' && value !== null ? (value as Referring)[SEGMENT] : undefined;
   }
 
   get author(): string {
@@ -121,13 +129,23 @@ export class Segment implements SegmentInit {
     return { first, number, after, digest: this.#digest, signature: this.#signature };
   }
 
-  /** Only segments for other nodes need a signature. */
-  wire(signed: boolean): SegmentWire {
+  /** For a member on another node. */
+  wire(): SegmentWire {
     const { stream, first, number, after } = this;
     const update = Buffer.from(this.update).toString('base64');
-    const wire = { stream, first, number, after, update, signature: signed ? this.#signature : '' };
-    MADE_HERE.set(wire, this);
-    return wire;
+    return { stream, first, number, after, update, signature: this.#signature };
+  }
+
+  /** For a member on this node: the same reference gives it this segment. */
+  reference(): unknown {
+    const { stream, first, number } = this;
+    return this.referred({ stream, first, number });
+  }
+
+  /** Makes an object refer to this segment, for as long as it stays in this process. */
+  referred<T extends object>(value: T): T {
+    (value as Referring)[SEGMENT] = this;
+    return value;
   }
 }
 
@@ -150,9 +168,6 @@ function statementOf(thread: string, stream: string, { first, number, after, dig
 export function digestOf(update: Uint8Array): string {
   return createHash('sha256').update(update).digest('hex');
 }
-
-/** Payloads are shared by reference within a process: those need no parsing and no check of their signature. */
-const MADE_HERE = new WeakMap<object, Segment>();
 
 /** Copied out of Buffer's pool: documents keep their segments, and a small slice would retain 8 KiB of pool. */
 function decoded(base64: string): Uint8Array {

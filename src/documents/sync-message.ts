@@ -60,7 +60,18 @@ export interface SyncMessage {
   readonly timestamp: number;
 }
 
+const MADE_HERE = Symbol('made here');
+type Made = SyncMessage & { [MADE_HERE]?: SyncMessage };
+
+/** Marks a message of this process, which its own replicas get by reference, so that these need not check it. */
+export function markMadeHere(message: SyncMessage): SyncMessage {
+  // Its own reference, so that a copy is not marked.
+  (message as Made)[MADE_HERE] = message;
+  return message;
+}
+
 export function readMessage(value: unknown): SyncMessage {
+  if (typeof value === 'object' && value !== null && (value as Made)[MADE_HERE] === value) return value as Made;
   const read = SyncMessageSchema.safeParse(value);
   if (read.success) return read.data;
   const [issue] = read.error.issues;

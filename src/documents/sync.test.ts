@@ -35,6 +35,7 @@ function lone(runtime = new SimulatedRuntime()) {
       },
     },
     onApplied: () => {},
+    onSent: () => {},
     onMerged: () => {},
     onQuarantined: () => {},
     freshStream: () => `ada@${identity.key}/2`,

@@ -5,9 +5,16 @@ import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Proof } from './equivocation.js';
 import { type LiveMember, Members, SegmentRequests, SegmentSender } from './members.js';
 import { Quarantine } from './quarantine.js';
-import { MERGE_COUNT, type Replica } from './replica.js';
+import { type BadSegment, MERGE_COUNT, type Replica } from './replica.js';
 import { authorOf, MAX_STREAMS, mergeSegments, Segment, unreadable } from './segment.js';
-import { MAX_SEGMENTS, readMessage, type SyncBody, type SyncMessage, type VectorClock } from './sync-message.js';
+import {
+  MAX_SEGMENTS,
+  markMadeHere,
+  readMessage,
+  type SyncBody,
+  type SyncMessage,
+  type VectorClock,
+} from './sync-message.js';
 
 /** Connects a replica to the others, and to policy. */
 export interface SyncLink {
@@ -28,6 +35,8 @@ export interface SyncComponents {
   link: SyncLink;
   /** Segments of other authors were applied. */
   onApplied: (segments: readonly Segment[]) => void;
+  /** A message has reached its member, or could not. */
+  onSent: () => void;
   /** One segment has replaced several. */
   onMerged: (run: readonly Segment[], one: Segment) => void;
   /** An author was proven to equivocate, and these segments were removed from the document. */
@@ -73,7 +82,10 @@ export class Sync {
       members,
       post: (to, message) => link.post(to, message),
       report: (member) => this.#report(member),
-      onSettled: () => this.#checkSettled(),
+      onSettled: () => {
+        this.#checkSettled();
+        components.onSent();
+      },
     });
     this.#requests = new SegmentRequests({
       runtime,
@@ -165,6 +177,17 @@ export class Sync {
     if (number % MERGE_COUNT === 0) this.#mergeOwn();
   }
 
+  /** Do members on other nodes get new segments, and is one on its way to them? */
+  get remote(): 'none' | 'idle' | 'busy' {
+    let found: 'none' | 'idle' = 'none';
+    for (const { address, inFlightBytes, behind } of this.members) {
+      if (behind || this.#components.link.isLocal(address)) continue;
+      if (inFlightBytes > 0) return 'busy';
+      found = 'idle';
+    }
+    return found;
+  }
+
   /** Takes a message of a member. Invalid parts are reported and skipped. */
   take(from: string, payload: unknown): void {
     const member = this.members.get(from);
@@ -237,9 +260,8 @@ export class Sync {
 
   /** Returns how many segments were applied, and whether one depends on a missing segment. */
   #takeSegments(member: LiveMember, values: readonly unknown[]): { gained: number; early: boolean } {
-    const { replica, onApplied, onBad } = this.#components;
-    const applied: Segment[] = [];
-    let early = false;
+    const { runtime, replica, onApplied } = this.#components;
+    const valid: Segment[] = [];
     for (const value of values) {
       let author: string | undefined;
       try {
@@ -247,16 +269,39 @@ export class Sync {
         author = segment.author;
         if (this.#quarantine.contradicts(segment, member) || replica.has(segment)) continue;
         this.#check(segment, member, value);
-        const taken = replica.apply(segment);
-        applied.push(...taken.applied);
-        early ||= taken.early;
-        for (const bad of taken.bad) onBad(bad.error, bad.segment.author, bad.segment.author);
-      } catch (thrown) {
-        const error = toEclipticError(thrown, 'CRDT_DESERIALIZATION_FAILED');
-        this.#requests.mistake(member);
-        onBad(error, member.address, author);
+        segment.seenAt ??= runtime.now();
+        valid.push(segment);
+      } catch (error) {
+        this.#refuse(member, error, author);
       }
     }
+    const applied: Segment[] = [];
+    const again: Segment[] = [];
+    const bad: BadSegment[] = [];
+    const refused: [error: unknown, author: string][] = [];
+    let early = false;
+    const apply = () => {
+      for (const segment of valid) {
+        if (replica.has(segment)) {
+          again.push(segment);
+          continue;
+        }
+        try {
+          const taken = replica.apply(segment);
+          applied.push(...taken.applied);
+          early ||= taken.early;
+          bad.push(...taken.bad);
+        } catch (error) {
+          refused.push([error, segment.author]);
+        }
+      }
+    };
+    if (valid.length > 1) replica.together(apply);
+    else apply();
+    for (const [error, author] of refused) this.#refuse(member, error, author);
+    for (const { segment, error } of bad) this.#components.onBad(error, segment.author, segment.author);
+    // Known only since the segments before them in this message.
+    for (const segment of again) this.#quarantine.contradicts(segment, member);
     if (applied.length > 0) {
       onApplied(applied);
       this.#reportSoon();
@@ -264,13 +309,18 @@ export class Sync {
     return { gained: applied.length, early };
   }
 
+  #refuse(member: LiveMember, error: unknown, author?: string): void {
+    this.#requests.mistake(member);
+    this.#components.onBad(toEclipticError(error, 'CRDT_DESERIALIZATION_FAILED'), member.address, author);
+  }
+
   #check(segment: Segment, { address }: LiveMember, value: unknown): void {
     const { replica, link } = this.#components;
     if (!link.mayWrite(segment.author, address)) {
       throw new EclipticError('TIER_VIOLATION', `${segment.author} may not write this document`);
     }
-    // A value passed by reference within this process was made or checked by it.
-    if (Segment.isMadeHere(value) || segment.isSigned(replica.thread)) return;
+    // A segment that is passed within this process was made or checked by it.
+    if (Segment.referencedBy(value) || segment.isSigned(replica.thread)) return;
     throw unreadable(`it is not signed by the node of ${segment.author}`);
   }
 
@@ -279,7 +329,9 @@ export class Sync {
     if (!this.#ready || !link.mayRead(member.address)) return;
     const { segments, more } = replica.missing(member.vector, PART_BYTES, MAX_SEGMENTS);
     const local = link.isLocal(member.address);
+    const unsigned = local ? [] : segments.filter(({ signature }) => signature === '');
     const wires = segments.map((segment) => this.#wire(segment, local));
+    replica.signed(unsigned);
     this.#send(member, this.#message({ kind: 'part', segments: wires, more }, this.#components.replica.vector));
   }
 
@@ -298,10 +350,13 @@ export class Sync {
   }
 
   #report(member: LiveMember): void {
-    const { vector, sums } = this.#components.replica;
+    const { replica, link } = this.#components;
+    const local = link.isLocal(member.address);
+    // An author of this node cannot tell the replicas of this node different things.
+    const sums = replica.sums((stream) => !local || !link.isLocal(authorOf(stream)));
     const quarantined = this.#quarantine.points;
     const body: SyncBody = { kind: 'have', presence: this.#presence, sums, ...(quarantined && { quarantined }) };
-    this.#send(member, this.#message(body, vector));
+    this.#send(member, this.#message(body, replica.vector));
   }
 
   #beat(): void {
@@ -325,22 +380,25 @@ export class Sync {
   #mergeOwn(): void {
     const { replica, link } = this.#components;
     for (let one = replica.merge(); one; one = replica.merge()) {
-      link.sign(one);
+      if ([...this.members].some(({ address }) => !link.isLocal(address))) link.sign(one);
       if (!this.#replace(one)) return;
       const { stream, first, number, signature } = one;
-      const message = this.#message({ kind: 'merged', stream, first, number, signature }, { [stream]: number });
+      const body = one.referred<SyncBody>({ kind: 'merged', stream, first, number, signature });
+      const message = this.#message(body, { [stream]: number });
       for (const member of this.members) if (!member.behind) this.#send(member, message);
     }
   }
 
   /** Merges the same segments here, if the result has that signature. */
-  #takeMerged({ stream, first, number, signature }: Extract<SyncBody, { kind: 'merged' }>): void {
+  #takeMerged(body: Extract<SyncBody, { kind: 'merged' }>): void {
     const { replica, link } = this.#components;
+    const { stream, first, number, signature } = body;
     const run = replica.replaceable(stream, first, number);
     if (!run) return;
     const local = link.isLocal(authorOf(stream));
-    const one = new Segment(mergeSegments(run), local ? '' : signature);
-    if (local) link.sign(one);
+    const merged = Segment.referencedBy(body) ?? mergeSegments(run);
+    const one = local ? merged : new Segment(merged, signature);
+    one.end = merged.end;
     if (local || one.isSigned(replica.thread)) this.#replace(one);
   }
 
@@ -348,19 +406,20 @@ export class Sync {
     const { replica, onMerged } = this.#components;
     const run = replica.replaceable(one.stream, one.first, one.number);
     if (!run) return false;
-    replica.swap(run, one);
+    replica.swap(one);
     onMerged(run, one);
     return true;
   }
 
   #wire(segment: Segment, local: boolean): unknown {
-    if (!local) this.#components.link.sign(segment);
-    return segment.wire(!local);
+    if (local) return segment.reference();
+    this.#components.link.sign(segment);
+    return segment.wire();
   }
 
   #message(payload: SyncBody, vectorClock: VectorClock): SyncMessage {
     const { runtime, link } = this.#components;
-    return { sourceAgentId: link.self, vectorClock, payload, timestamp: runtime.now() };
+    return markMadeHere({ sourceAgentId: link.self, vectorClock, payload, timestamp: runtime.now() });
   }
 
   #checkSettled(): void {

@@ -62,6 +62,11 @@ describe('a caller', () => {
     expect((await raw(gateway, { path: '/health', headers })).status).toBe(403);
   });
 
+  it('may ask for the health of the node by any name, as the supervisor of a container does', async () => {
+    const { gateway } = await start();
+    expect((await raw(gateway, { path: '/healthz', headers: { host: '10.1.2.3:3000' } })).status).toBe(200);
+  });
+
   it('is refused with two Hosts, although the first is right [T-D13]', async () => {
     const { gateway } = await start();
     const { hostname, port, host } = new URL(gateway.url);

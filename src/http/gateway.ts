@@ -1,15 +1,17 @@
+import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import { GrpcBinding, type GrpcInit } from '../a2a/grpc/grpc-binding.js';
 import { A2AServer } from '../a2a/server/a2a-server.js';
 import type { A2AOfferInit } from '../a2a/server/offer.js';
+import type { OperatorTasks } from '../a2a/server/operator-tasks.js';
 import type { AgentAbout, Profiles } from '../a2a/server/profiles.js';
-import type { TaskTimeLimits } from '../a2a/server/task-execution.js';
 import type { A2ATaskDeps } from '../a2a/server/task-handler.js';
 import type { TaskRecords } from '../a2a/server/task-records.js';
-import type { OperatorTasks } from '../a2a/server/task-service.js';
+import type { TaskTimeLimits } from '../a2a/server/task-terms.js';
 import type { ServedCard } from '../a2a/v03/card.js';
 import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
+import { fullAddress } from '../mesh/address.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentCard } from '../mesh/schemas.js';
 import type { Identity } from '../network/membership/identity.js';
@@ -35,6 +37,10 @@ export interface GatewayComponents {
   profiles: Profiles;
   /** The agent that represents an outside caller on the mesh. */
   callerAgent: (name: string, sandbox: string | undefined) => Agent;
+  /** The tasks of the owner's other nodes. */
+  edge?: MeshEdge | undefined;
+  /** Is it an agent of this node, and no outside caller? */
+  isAgent?: (name: string) => boolean;
   /** In Prometheus' text format. */
   metrics?: () => Promise<string>;
   /** Whether the node can take work. */
@@ -67,6 +73,11 @@ export interface GatewayInit {
   a2a?: A2AOfferInit;
   /** Time limits of tasks. */
   tasks?: TaskTimeLimits;
+  /**
+   * Create tasks at the nodes of their agents, so that this node keeps none of them and can be replaced. Only for agents
+   * of the owner's devices. Default false.
+   */
+  gateway?: boolean;
   /** Serve A2A over gRPC too. Requires `@grpc/grpc-js` and `@grpc/proto-loader`, and TLS unless on loopback. */
   grpc?: GrpcInit;
 }
@@ -85,6 +96,7 @@ export class Gateway {
   readonly #server: HttpServer;
   readonly #mcp: McpEndpoint;
   readonly #a2a: A2AServer;
+  readonly #edge: MeshEdge | undefined;
 
   private constructor(components: GatewayComponents, init: GatewayInit) {
     const { runtime, registry, mcp } = components;
@@ -110,9 +122,11 @@ export class Gateway {
       public: true,
       serve: ({ response }) => sendJson(response, 200, healthOf(registry.getLocalCards())),
     };
-    const callerAgent = (name: string) => components.callerAgent(name, this.tokens.sandboxOf(name));
+    const callerAgent = (name: string, sandbox?: string) =>
+      components.callerAgent(name, sandbox ?? this.tokens.sandboxOf(name));
+    this.#edge = components.edge;
     this.#a2a = new A2AServer(
-      { ...components, callerAgent },
+      { ...components, callerAgent, otherNodes: this.#edge },
       {
         baseUrl: () => this.url,
         grpcAddress: () => this.#grpc?.address,
@@ -122,6 +136,16 @@ export class Gateway {
         offer: init.a2a,
       },
     );
+    const { operations, agentsFor } = this.#a2a;
+    this.#edge?.serve({
+      performHere: (operation, params, terms) => operations.performHere(operation, params, terms),
+      requireOffered: (operation, params) => operations.requireOffered(operation, params),
+      agentsFor,
+      addressOf: (agent) => addressOf(registry, agent),
+      isAgent: components.isAgent ?? (() => false),
+      sandboxOf: (caller) => sandboxOf(registry, this.tokens, caller),
+      stateless: init.gateway === true,
+    });
     const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];
     const routes = [
       this.#mcp,
@@ -209,17 +233,38 @@ export class Gateway {
     return this.#server.connections;
   }
 
+  openConnections(): Promise<number> {
+    return this.#server.openConnections();
+  }
+
   get mcpUrl(): string {
     return `${this.url}/mcp`;
   }
 
   async close(): Promise<void> {
     // Stop accepting first, then close what is open.
+    this.#edge?.unserve();
     this.#grpc?.close();
     await this.#server.close();
     this.#a2a.close();
     await this.#mcp.close();
   }
+}
+
+/** An agent that is not known may still have tasks under that name. */
+function addressOf(registry: AgentRegistry, agent: string): string {
+  try {
+    return fullAddress(registry.candidate(agent).address, registry.nodeKey);
+  } catch {
+    return agent;
+  }
+}
+
+/** Undefined for a caller in no sandbox, null for one that is not known here. */
+function sandboxOf(registry: AgentRegistry, tokens: Tokens, caller: string): string | undefined | null {
+  const known = registry.entry(caller) ?? tokens.list.find(({ name }) => name === caller);
+  if (!known) return null;
+  return 'sandboxId' in known ? known.sandboxId : tokens.sandboxOf(caller);
 }
 
 /** Public: counts agents by state, and names none. */

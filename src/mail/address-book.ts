@@ -17,6 +17,8 @@ export class AddressBook {
   readonly #byNode = new Map<string, Set<string>>();
   /** The cards of this node's own agents, including those that have left. */
   readonly #cards = new Map<string, AgentCard>();
+  #now = () => 0;
+  #onFailure: (error: unknown) => void = () => {};
 
   private constructor(store: Store) {
     this.#store = store;
@@ -35,20 +37,29 @@ export class AddressBook {
 
   /** Stores the address of every card of the registry. Returns the function that stops this. */
   follow(registry: AgentRegistry, now: () => number, onFailure: (error: unknown) => void): () => void {
-    const note = (card: AgentCard) => {
-      const address = joinAddress(card.id, card.node);
-      const known = this.#entries.get(address);
-      if (known && known.tier === card.tier && known.sandboxId === card.sandboxId) return;
-      const gone = this.#add(partyOf(address, card.node, card));
-      const { tier, sandboxId } = card;
-      if (card.node === undefined) this.#cards.set(address, card);
-      const kept = JSON.stringify(card.node === undefined ? card : { tier, sandboxId });
-      const row = { address, node: card.node ?? null, card: kept, seenAt: now() };
-      const removal = gone === undefined ? [] : [addresses.delete({ address: gone })];
-      this.#store.write([addresses.put(row), ...removal]).catch(onFailure);
-    };
-    for (const card of registry.listAll()) note(card);
-    return registry.onCard(note);
+    this.#now = now;
+    this.#onFailure = onFailure;
+    for (const card of registry.listAll()) this.note(card);
+    return registry.onCard((card) => this.note(card));
+  }
+
+  /** Stores the address of a card. */
+  note(card: AgentCard): void {
+    const address = joinAddress(card.id, card.node);
+    const known = this.#entries.get(address);
+    if (known && known.tier === card.tier && known.sandboxId === card.sandboxId) return;
+    const gone = this.#add(partyOf(address, card.node, card));
+    const { tier, sandboxId } = card;
+    if (card.node === undefined) this.#cards.set(address, card);
+    const kept = JSON.stringify(card.node === undefined ? card : { tier, sandboxId });
+    const row = { address, node: card.node ?? null, card: kept, seenAt: this.#now() };
+    const removal = gone === undefined ? [] : [addresses.delete({ address: gone })];
+    this.#store.write([addresses.put(row), ...removal]).catch(this.#onFailure);
+  }
+
+  /** The other nodes with an agent that is known. */
+  get nodes(): string[] {
+    return [...this.#byNode.keys()].filter((node) => node !== '');
   }
 
   knows(node: string): boolean {
@@ -87,6 +98,11 @@ export class AddressBook {
 
   get all(): Party[] {
     return [...this.#entries.values()];
+  }
+
+  /** The cards of those of these agents of this node that have left. */
+  absent(agents: ReadonlySet<string>, registry: AgentRegistry): AgentCard[] {
+    return [...agents].filter((agent) => !registry.ownEntry(agent)).flatMap((agent) => this.cardOf(agent) ?? []);
   }
 
   cardOf(id: string): AgentCard | undefined {

@@ -75,6 +75,10 @@ export class MailQuota {
     return this.#agents.get(sender)?.exceeds(this.#limits.agent) !== true;
   }
 
+  has(key: string): boolean {
+    return this.#entries.has(key);
+  }
+
   add(key: string, sender: string, chars: number): void {
     this.#count(key, { sender, bytes: chars + ROW_BYTES });
     this.#total.messages++;

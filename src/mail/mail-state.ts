@@ -6,6 +6,7 @@ import { AddressBook } from './address-book.js';
 import type { Amount } from './mail-quota.js';
 import { Permits } from './permits.js';
 import { ackCursor } from './receipt-outbound.js';
+import { Relays } from './relays.js';
 import { StoreEpoch } from './store-epoch.js';
 import { inbox, outbox } from './tables.js';
 
@@ -16,6 +17,7 @@ export interface MailState {
   cursors: Map<string, number>;
   acknowledged: Map<string, number>;
   epoch: StoreEpoch;
+  relays: Relays;
   outgoing: { last: number; waiting: Amount };
   incoming: { next: number; waiting: Amount };
 }
@@ -40,6 +42,7 @@ export async function loadState(
     cursors,
     acknowledged: new Map(acknowledged.map(([name, value]) => [name.slice(ackCursor('').length), value])),
     epoch: await StoreEpoch.open(runtime, store, { last, place }),
+    relays: await Relays.open(store),
     outgoing: { last: lastOut?.number ?? 0, waiting: await amountIn(store, outbox) },
     incoming: { next: (lastIn?.number ?? 0) + 1, waiting: await amountIn(store, inbox) },
   };

@@ -9,7 +9,7 @@ import type { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { MemoryStore } from '../store/memory-store.js';
 import type { Table, Write } from '../store/store.js';
-import { NO_MAIL } from './mail.js';
+import { NO_MAIL } from './no-mail.js';
 import { inbox, outbox, receipts, watches } from './tables.js';
 
 const DAY_MS = 86_400_000;
@@ -1401,7 +1401,7 @@ describe('a hostile peer', () => {
     ['news without a time', news(['m', [['done', null, null]]])],
     ['news without a reason', news(['m', [['done', 1]]])],
     ['news with an endless reason', news(['m', [['done', 1, 'x'.repeat(4_097)]]])],
-    ['an endless story', news(['m', Array(12).fill(['done', 1, null])])],
+    ['an endless story', news(['m', Array(13).fill(['done', 1, null])])],
     ['news of what cannot be stored', news(['\ud800', [['done', 1, null]]])],
     ['too much news', ['t', 0, 0, Array(1_001).fill(['m', [['done', 1, null]]])]],
     ['a hearing that is none', ['u']],

@@ -13,13 +13,16 @@ import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
 import { cursors as cursorTable } from '../store/common-tables.js';
 import type { Store, Write } from '../store/store.js';
-import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
+import { Arrivals, type ArrivalsComponents, isCursorOf } from './arrivals.js';
+import { prepareEffects } from './effects.js';
 import { InboxCursor, InboxDelivery, type MailHandler } from './inbox-delivery.js';
-import { type Effects, type InboxMessage, IncomingMail, keptText } from './incoming-mail.js';
+import { type InboxMessage, IncomingMail } from './incoming-mail.js';
 import { CLOCK_CURSOR, loadState, type MailState } from './mail-state.js';
-import { type Progress, readAcknowledgement, readMail, readProgress, readReceiptUpdates } from './mail-wire.js';
+import { readAcknowledgement, readMail, readProgress, readReceiptUpdates } from './mail-wire.js';
+import { MAIL_KINDS } from './no-mail.js';
 import { OutgoingMail, type OutgoingMailComponents } from './outgoing-mail.js';
-import { type Prepared, PreparedWriter, SequenceAllocator, together } from './prepared.js';
+import { PeerProgress } from './peer-progress.js';
+import { type Prepared, PreparedWriter, SequenceAllocator } from './prepared.js';
 import { isFinal, presentState, type Receipt, story } from './receipt.js';
 import { ReceiptInbound } from './receipt-inbound.js';
 import { ackCursor, ReceiptOutbound } from './receipt-outbound.js';
@@ -32,6 +35,8 @@ import {
   Receipts,
   type UnreadHandler,
 } from './receipts.js';
+import { RelayCursors } from './relay-cursors.js';
+import { RelayedMail, type RelayInit } from './relayed-mail.js';
 import { Restorations } from './store-epoch.js';
 import { addresses, agentState, type InboxRow, type OutboxRow } from './tables.js';
 
@@ -52,24 +57,11 @@ export interface MailInit {
 /** The time to live of a durable message that names none. */
 const DEFAULT_TTL_MS = 7 * 86_400_000;
 const DEFAULT_RECEIPTS: ReceiptLimits = { maxAgeMs: 30 * 86_400_000, maxRows: 1_000_000 };
-/** From this version on, nodes report how much of each other's mail they have. */
-const PROGRESS_PROTOCOL = 2;
-const MAX_PROGRESS = 8;
 const SWEEP_MS = 1_000;
 /** Rows of the inbox or outbox in one answer. */
 const PAGE = 100;
 /** The time is stored, and old receipts are deleted, once in this many sweeps. */
 const SLOW_SWEEPS = 60;
-
-const MAIL_KINDS = [ITEM.mail, ITEM.receipts, ITEM.receiptsStored, ITEM.mailProgress];
-
-/** The mail protocol of a node without a store, which refuses everything. */
-export const NO_MAIL: PeerProtocol = {
-  kinds: MAIL_KINDS,
-  take() {
-    throw new EclipticError('STORE_REQUIRED', 'this node keeps no durable mail');
-  },
-};
 
 /**
  * Durable messages: stored on this node before `send` resolves, sent until the other node has stored them, kept there
@@ -90,8 +82,10 @@ export class Mail implements Postbox, PeerProtocol {
   readonly #cursors = new Map<string, InboxCursor>();
   readonly #deadlines: ReadDeadlines;
   readonly #restorations: Restorations;
+  readonly #progress: PeerProgress;
   readonly #stopFollowing: () => void;
   #network: Network | undefined;
+  #relayed: RelayedMail | undefined;
   #router: A2ARouter | undefined;
   #sweeper: Timer | undefined;
   #sweeps = 0;
@@ -107,17 +101,25 @@ export class Mail implements Postbox, PeerProtocol {
     const sequence = (name: string, used = 0) =>
       new SequenceAllocator(name, Math.max(used, cursors.get(name) ?? 0), writer);
     const say = (node: string, text: string) => this.#say(node, text);
-    const outbound = new ReceiptOutbound({ runtime, store, say, acknowledged: state.acknowledged });
-    const receipts = new Receipts({ runtime, clock, store, observability, outbound, numbers: sequence('news') });
-    const context = { runtime, clock, store, writer, locks: new PeerLocks(runtime), receipts };
-    const introduce: OutgoingMailComponents['introduce'] = (node, senders) => this.#introduce(node, senders);
+    const wake = (node: string) => this.#network?.peers.open(node);
+    const outbound = new ReceiptOutbound({ runtime, store, say, wake, acknowledged: state.acknowledged });
+    const base = { runtime, clock, store, relays: state.relays };
+    const receipts = new Receipts({ ...base, observability, outbound, numbers: sequence('news') });
+    const context = { ...base, writer, locks: new PeerLocks(runtime), receipts };
+    const introduce: OutgoingMailComponents['introduce'] = (node, senders) => {
+      const withdrawals = book.absent(senders, registry).map((card) => this.#network?.cards.introduce(node, card));
+      return () => void withdrawals.map((withdraw) => withdraw?.());
+    };
     const numbers = sequence('outbox', state.outgoing.last);
-    const outgoing = new OutgoingMail({ ...context, numbers, epoch, say, introduce }, state.outgoing.waiting);
+    const onOutgoing: OutgoingMailComponents['onStored'] = (row) => this.#relayed?.stored(row);
+    const sending = { ...context, numbers, epoch, say, wake, introduce, onStored: onOutgoing };
+    const outgoing = new OutgoingMail(sending, state.outgoing.waiting);
     const incoming = new IncomingMail(
       {
         ...context,
         outbound,
-        effects: (agent, effects) => this.#prepareEffects(agent, effects),
+        effects: (agent, effects) =>
+          prepareEffects(agent, effects, components.factory, (made) => this.#prepareSend(made)),
         answer: (answer) => this.#prepareSend(answer),
         onArrival: (message) => {
           this.#delivery.arrived(message);
@@ -128,11 +130,16 @@ export class Mail implements Postbox, PeerProtocol {
     );
     this.#restorations = new Restorations(runtime, observability, epoch);
     const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.durable.admitReceived(wire, node);
-    const onReused: ArrivalsComponents['onReused'] = (node, name, upTo) => this.#onReused(node, name, upTo);
+    const onReused: ArrivalsComponents['onReused'] = (...reuse) => this.#progress.reused(...reuse);
     const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#restorations.reportPeer(node);
     const onStored: ArrivalsComponents['onStored'] = (admission) => this.#router!.durable.stored(admission);
     const policy = { permits, permitMs: DEFAULT_TTL_MS, admit, onStored };
     this.#arrivals = new Arrivals({ ...context, ...policy, incoming, cursors, onReused, onNewEpoch });
+    this.#progress = new PeerProgress({
+      ...{ runtime, outgoing, restorations: this.#restorations, network: () => this.#network },
+      say: (node, item) => this.#trySay(node, item),
+      onRenewed: () => this.#relayed?.renewed(),
+    });
     const acknowledge = (node: string, last: number) => this.#trySay(node, [ITEM.receiptsStored, last]);
     this.#inbound = new ReceiptInbound({ ...context, outgoing, incoming, acknowledge });
     this.#delivery = new InboxDelivery(runtime, clock, incoming);
@@ -150,9 +157,11 @@ export class Mail implements Postbox, PeerProtocol {
     return new Mail(components, init, await loadState(components, place));
   }
 
-  start(router: A2ARouter, network?: Network): void {
+  /** With `relay`, mail for absent nodes also goes to a custodian. */
+  start(router: A2ARouter, network?: Network, relay?: RelayInit): void {
     this.#router = router;
     this.#network = network;
+    if (network && relay) this.#relayed = this.#openRelay(network.peers, relay);
     network?.peers.onRemoved((node) => this.removed(node));
     void this.#countEarlier();
     // An earlier process may have stopped while it deleted the mail of a removed node.
@@ -182,6 +191,7 @@ export class Mail implements Postbox, PeerProtocol {
     this.#delivery.stop();
     this.#incoming.stop();
     await this.#context.writer.flush();
+    await this.#relayed?.stop();
     const writes = [...this.#outbound.takeUnstored(), this.#clockWrite()];
     await this.#components.store.write(writes).catch((error) => this.#logFailure(error));
   }
@@ -278,6 +288,11 @@ export class Mail implements Postbox, PeerProtocol {
     return this.#context.receipts.pending(id);
   }
 
+  /** The state of a message in the outbox. */
+  stateOf(row: OutboxRow): string {
+    return presentState(this.#state.relays.receiptOf(row))!;
+  }
+
   outbox(above = 0, limit = PAGE): Promise<OutboxRow[]> {
     return this.#outgoing.rows(above, limit);
   }
@@ -293,14 +308,33 @@ export class Mail implements Postbox, PeerProtocol {
     this.#outbound.begin(node);
     this.#incoming.begin(node);
     this.#outgoing.begin(node);
-    for (const [store, upTo] of this.#arrivals.progress(node).slice(-MAX_PROGRESS))
-      this.#reportProgress(node, store, upTo);
+    this.#progress.report(node, this.#arrivals.progress(node));
+  }
+
+  connected(node: string): void {
+    this.#relayed?.present(node);
+  }
+
+  interrupted(node: string): void {
+    this.#relayed?.absent(node);
   }
 
   ended(node: string): void {
     this.#outgoing.end(node);
     this.#outbound.end(node);
     this.#arrivals.ended(node);
+    this.#relayed?.ended(node);
+  }
+
+  /** The node is there, and not talked to: mail or receipts that wait for it are a reason to begin. */
+  listed(node: string): void {
+    const open = (has: boolean[]) => has.includes(true) && this.#network?.peers.open(node);
+    const waits = [this.#outgoing.hasRows(node), this.#outbound.hasNews(node)];
+    Promise.all(waits).then(open, (error: unknown) => this.#logFailure(error));
+  }
+
+  busy(node: string): boolean {
+    return this.#outgoing.isWaiting(node) || this.#outbound.isWaiting(node);
   }
 
   /** That node is no longer a member: mail to and from it ends, and only receipts remain. */
@@ -314,9 +348,10 @@ export class Mail implements Postbox, PeerProtocol {
       await this.#context.receipts.forget(node);
       const { store } = this.#components;
       const names = (await store.read(cursorTable)).map(({ name }) => name);
-      const own = names.filter((name) => name === ackCursor(node) || name.startsWith(cursorsOf(node)));
+      const own = names.filter((name) => name === ackCursor(node) || isCursorOf(node, name));
       await store.write([
         ...this.#state.permits.forget(node),
+        ...(this.#relayed?.forget(node) ?? []),
         addresses.delete({ node }),
         cursorTable.delete({ name: own }),
       ]);
@@ -328,28 +363,17 @@ export class Mail implements Postbox, PeerProtocol {
     if (kind === ITEM.mail) this.#arrivals.take(node, readMail(rest));
     else if (kind === ITEM.receipts) this.#inbound.take(node, readReceiptUpdates(rest));
     else if (kind === ITEM.receiptsStored) this.#outbound.acknowledge(node, readAcknowledgement(rest));
-    else this.#compare(node, readProgress(rest));
+    else this.#progress.take(node, readProgress(rest));
   }
 
   diagnose(): Finding[] {
-    return this.#restorations.diagnose();
+    return [...this.#restorations.diagnose(), ...(this.#relayed?.diagnose() ?? [])];
   }
 
-  #onReused(node: string, store: string, upTo: number): void {
-    this.#reportProgress(node, store, upTo, true);
-    this.#restorations.reportPeer(node);
-  }
-
-  #reportProgress(node: string, store: string, upTo: number, reused = false): void {
-    if (this.#network?.peers.speaks(node, PROGRESS_PROTOCOL))
-      this.#trySay(node, [ITEM.mailProgress, store, upTo, reused]);
-  }
-
-  #compare(node: string, progress: Progress): void {
-    this.#outgoing
-      .compare(node, progress)
-      .then((reason) => reason !== undefined && this.#restorations.report(node, reason))
-      .catch((error: unknown) => this.#logFailure(error));
+  #openRelay(peers: Network['peers'], relay: RelayInit): RelayedMail {
+    const parts = { arrivals: this.#arrivals, inbound: this.#inbound, outbound: this.#outbound };
+    const own = { ...this.#components, ...this.#context, ...this.#state, ...parts, outgoing: this.#outgoing };
+    return new RelayedMail({ ...own, ...relay, peers, cursors: new RelayCursors(this.#state.cursors) });
   }
 
   #prepare(envelope: ValidEnvelope, target: Party): Prepared {
@@ -364,18 +388,6 @@ export class Mail implements Postbox, PeerProtocol {
     const extra = this.#state.permits.grant(correlationId, sender, target.address, expiresAt);
     if (metadata?.readWithinMs !== undefined) extra.push(this.#deadlines.set(id, sender, metadata.readWithinMs));
     return { writes: extra.length === 0 ? writes : [...writes, ...extra], written, failed };
-  }
-
-  #prepareEffects(agent: string, { keep = {}, send = [] }: Effects): Prepared {
-    const state = Object.entries(keep).map(([key, value]): Write => {
-      if (value === undefined) return agentState.delete({ agent, key });
-      return agentState.put({ agent, key, value: keptText(key, value) });
-    });
-    const sends = send.map(({ to: recipient, payload, thread: correlationId }) => () => {
-      const about = { sender: agent, recipient, type: 'notification', correlationId } as const;
-      return this.#prepareSend(this.#components.factory.create({ ...about, payload, metadata: { durable: true } }));
-    });
-    return together(state, sends);
   }
 
   #prepareSend(made: ValidEnvelope): Prepared {
@@ -395,9 +407,7 @@ export class Mail implements Postbox, PeerProtocol {
     this.#sweeper = this.#components.runtime.setTimer(() => {
       this.#sweep()
         .catch((error: unknown) => this.#logFailure(error))
-        .finally(() => {
-          if (!this.#stopped) this.#sweepLater();
-        });
+        .finally(() => (this.#stopped ? undefined : this.#sweepLater()));
     }, SWEEP_MS);
   }
 
@@ -408,7 +418,7 @@ export class Mail implements Postbox, PeerProtocol {
     const { store, clock } = this.#components;
     const slow = this.#sweeps++ % SLOW_SWEEPS === 0;
     const writes = [...this.#state.permits.expire(clock.now()), ...this.#outbound.takeUnstored()];
-    if (slow) writes.push(this.#clockWrite());
+    if (slow) writes.push(this.#clockWrite(), ...((await this.#relayed?.sweep()) ?? []));
     if (writes.length > 0) await store.write(writes);
     await Promise.all([this.#outgoing.expire(), this.#incoming.expire(), this.#deadlines.sweep()]);
     if (slow) await this.#context.receipts.retain(this.#limits);
@@ -416,18 +426,6 @@ export class Mail implements Postbox, PeerProtocol {
 
   #clockWrite(): Write {
     return cursorTable.put({ name: CLOCK_CURSOR, value: Math.floor(this.#components.clock.now()) });
-  }
-
-  #introduce(node: string, senders: ReadonlySet<string>): () => void {
-    const withdrawals: (() => void)[] = [];
-    for (const sender of senders) {
-      if (this.#components.registry.ownEntry(sender)) continue;
-      const card = this.#state.book.cardOf(sender);
-      if (card && this.#network) withdrawals.push(this.#network.cards.introduce(node, card));
-    }
-    return () => {
-      for (const withdraw of withdrawals) withdraw();
-    };
   }
 
   #say(node: string, text: string): void {

@@ -8,7 +8,7 @@ import { type Amount, countEarlier, MailQuota, pageSize, senderIn } from './mail
 import { type Progress, packed } from './mail-wire.js';
 import type { Prepared, SequenceAllocator } from './prepared.js';
 import { type ReceiptStep, stepOf, stepReceipt } from './receipt.js';
-import { type MailContext, storedReceipt } from './receipts.js';
+import type { MailContext } from './receipts.js';
 import type { StoreEpoch } from './store-epoch.js';
 import { type OutboxRow, outbox } from './tables.js';
 
@@ -18,8 +18,12 @@ export interface OutgoingMailComponents extends MailContext {
   epoch: StoreEpoch;
   /** Sends an item to a node; throws when that is not possible now. */
   say: (node: string, text: string) => void;
+  /** Begins a conversation with a node that is there. */
+  wake: (node: string) => void;
   /** Makes senders known to a node, in case they left before it met them. Returns the function that takes that back. */
   introduce: (node: string, senders: ReadonlySet<string>) => () => void;
+  /** A message is on disk. */
+  onStored: (row: OutboxRow) => void;
 }
 
 /** Unacknowledged messages to one node, and their characters. */
@@ -132,6 +136,11 @@ export class OutgoingMail {
     return countEarlier(this.#components.store, outbox, this.#quota, ({ id }) => id);
   }
 
+  /** Is that message in the outbox? False also for one of an earlier process that was not counted yet. */
+  hasMessage(id: string): boolean {
+    return this.#quota.has(id);
+  }
+
   /** The next messages for any node, as they are stored. */
   rows(above: number, limit: number): Promise<OutboxRow[]> {
     return this.#components.store.read(outbox, { above: { number: above }, orderBy: 'number', limit });
@@ -143,7 +152,7 @@ export class OutgoingMail {
     if (!this.#quota.hasRoom(sender)) {
       throw new EclipticError('QUEUE_FULL', `too many durable messages of ${sender} wait for other nodes`);
     }
-    const { runtime, receipts, numbers } = this.#components;
+    const { runtime, receipts, relays, numbers, onStored } = this.#components;
     const writes: Write[] = [];
     const number = numbers.take(writes);
     const row: OutboxRow = { id, number, node, envelope: envelopeText(envelope), storedAt: runtime.now(), expiresAt };
@@ -152,11 +161,24 @@ export class OutgoingMail {
     return {
       writes,
       written: () => {
-        receipts.emit(id, storedReceipt(row));
-        this.#windows.get(node)?.offer(row);
+        receipts.emit(id, relays.receiptOf(row));
+        const window = this.#windows.get(node);
+        if (window) window.offer(row);
+        else this.#components.wake(node);
+        onStored(row);
       },
       failed: () => this.#quota.remove(id),
     };
+  }
+
+  /** Does a message for that node wait on disk? */
+  async hasRows(node: string): Promise<boolean> {
+    const rows = await this.#components.store.read(outbox, { where: { node }, limit: 1 });
+    return rows.length > 0;
+  }
+
+  isWaiting(node: string): boolean {
+    return this.#windows.get(node)?.waiting === true;
   }
 
   /** A conversation with that node begins, or is continued with `backoff`: sends every unacknowledged message, in order. */
@@ -240,10 +262,10 @@ export class OutgoingMail {
   }
 
   async #finish(node: string, rows: readonly OutboxRow[], end: ReceiptStep): Promise<void> {
-    const { receipts, writer } = this.#components;
+    const { receipts, relays, writer } = this.#components;
     const writes: Write[] = [outbox.delete({ number: rows.map(({ number }) => number) })];
     const settled = rows.map((row) => {
-      return receipts.settle(row.id, node, 'sent', stepReceipt(storedReceipt(row), end), writes);
+      return receipts.settle(row.id, node, 'sent', stepReceipt(relays.receiptOf(row), end), writes);
     });
     const written = () => {
       const ids = rows.map(({ id }) => id);

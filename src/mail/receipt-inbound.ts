@@ -3,7 +3,7 @@ import type { IncomingMail } from './incoming-mail.js';
 import type { ReceiptUpdates } from './mail-wire.js';
 import type { OutgoingMail } from './outgoing-mail.js';
 import { addSteps, isFinal, presentState, type Receipt, type ReceiptStep } from './receipt.js';
-import { type MailContext, receiptOf, type Side, storedReceipt } from './receipts.js';
+import { type MailContext, receiptOf, type Side } from './receipts.js';
 import { outbox, type ReceiptRow } from './tables.js';
 
 export interface ReceiptInboundComponents extends MailContext {
@@ -70,6 +70,18 @@ export class ReceiptInbound {
     if (peer.waiting.push(item) === 1) this.#processLater(node, peer);
   }
 
+  /**
+   * As `take`, for updates that came through a custodian. Resolves when they are on disk. They follow no gap: updates are
+   * complete in themselves, and each item is acknowledged alone.
+   */
+  takeRelayed(node: string, { updates }: ReceiptUpdates): Promise<void> {
+    const merged = new Map<string, Receipt>();
+    for (const [id, receipt] of updates) merged.set(id, addSteps(merged.get(id) ?? [], receipt));
+    return new Promise((resolve, reject) => {
+      void this.#components.locks.run(node, () => this.#store(node, merged).then(resolve, reject));
+    });
+  }
+
   #processLater(node: string, peer: PeerUpdates): void {
     void this.#components.locks.run(node, () => this.#process(node, peer));
   }
@@ -132,13 +144,14 @@ export class ReceiptInbound {
 
   /** The state of these messages with that node. An unknown id is none of its messages. */
   async #lookUp(node: string, ids: Iterable<string>): Promise<{ known: Known[]; unknown: string[] }> {
-    const { outgoing, receipts, store } = this.#components;
+    const { outgoing, receipts, relays, store } = this.#components;
     const known: Known[] = [];
     const missing: string[] = [];
     for (const id of ids) {
       const sent = outgoing.inFlight(node, id);
       const open = sent || this.#open.size === 0 ? undefined : this.#open.get(keyOf(node, id));
-      if (sent) known.push({ id, side: 'sent', receipt: storedReceipt(sent), number: sent.number, news: null });
+      if (sent)
+        known.push({ id, side: 'sent', receipt: relays.receiptOf({ ...sent, node }), number: sent.number, news: null });
       else if (open) known.push({ id, side: 'sent', receipt: open, news: null });
       else missing.push(id);
     }
@@ -155,7 +168,7 @@ export class ReceiptInbound {
     }
     for (const row of waiting) {
       const { id, number } = row;
-      found.set(id, { id, side: 'sent', receipt: storedReceipt(row), number, news: null });
+      found.set(id, { id, side: 'sent', receipt: relays.receiptOf(row), number, news: null });
     }
     return { known: [...known, ...found.values()], unknown: missing.filter((id) => !found.has(id)) };
   }
@@ -194,7 +207,7 @@ function isLate(steps: readonly ReceiptStep[], receipt: Receipt): boolean {
   return steps.some((step) => step.state === 'expired' && !receipt.includes(step));
 }
 
-/** The recipient's node reports every state but `stored`; the sender's node reports only that the time ran out. */
+/** The recipient's node reports every state but `stored` and `relayed`; the sender's node reports only that the time ran out. */
 function mayReport(side: Side, { state }: ReceiptStep): boolean {
-  return side === 'sent' ? state !== 'stored' : state === 'expired';
+  return side === 'sent' ? state !== 'stored' && state !== 'relayed' : state === 'expired';
 }

@@ -4,6 +4,7 @@ import { cursors } from '../store/common-tables.js';
 import type { Store, Write } from '../store/store.js';
 import { CatchUp, ResendBackoff } from './catch-up.js';
 import { packed } from './mail-wire.js';
+import { readSteps, writeSteps } from './receipt.js';
 import { receipts } from './tables.js';
 
 export interface ReceiptOutboundComponents {
@@ -11,7 +12,17 @@ export interface ReceiptOutboundComponents {
   store: Store;
   /** Sends an item to a node; throws when that is not possible now. */
   say: (node: string, text: string) => void;
+  /** Begins a conversation with a node that is there. */
+  wake: (node: string) => void;
   acknowledged: ReadonlyMap<string, number>;
+}
+
+/** The way of updates to an absent node. */
+export interface RelayedUpdates {
+  /** Updates up to this number are with the custodian. */
+  readonly told: (node: string) => number;
+  /** Hands an item with updates up to a number to the custodian; throws if too many wait. */
+  readonly say: (node: string, text: string, last: number) => void;
 }
 
 /** How long a final update waits for more. */
@@ -32,6 +43,13 @@ interface ReceiptUpdate {
   readonly number: number;
 }
 
+interface FeedInit {
+  readonly acknowledged: number;
+  /** The feed of the same conversation that this one replaces. */
+  readonly previous?: PeerFeed;
+  readonly relayed?: RelayedUpdates | undefined;
+}
+
 class PeerFeed {
   /** Updates of finished messages, in the order of their numbers. */
   #finals: ReceiptUpdate[] = [];
@@ -49,19 +67,22 @@ class PeerFeed {
   /** An update could not be sent: the following ones wait until all are sent again. */
   stalled = false;
   closed = false;
+  /** Of a node that is absent. */
+  readonly relayed: RelayedUpdates | undefined;
   readonly #node: string;
   readonly #components: ReceiptOutboundComponents;
 
-  /** `previous` is the feed of the same conversation that this one replaces. */
-  constructor(node: string, components: ReceiptOutboundComponents, acknowledged: number, previous?: PeerFeed) {
+  constructor(node: string, components: ReceiptOutboundComponents, { acknowledged, previous, relayed }: FeedInit) {
     const { store, runtime } = components;
     this.#node = node;
     this.#components = components;
     this.acknowledged = acknowledged;
+    this.relayed = relayed;
+    this.sent = relayed?.told(node) ?? 0;
     this.highest = previous?.highest ?? 0;
     this.backoff = previous?.backoff ?? new ResendBackoff();
     this.catchUp = new CatchUp({
-      above: acknowledged,
+      above: Math.max(acknowledged, this.sent),
       read: async (above) => {
         const query = { where: { node }, above: { news: above }, orderBy: 'news', limit: PAGE } as const;
         const rows = await store.read(receipts, query);
@@ -80,6 +101,15 @@ class PeerFeed {
   add(update: ReceiptUpdate): void {
     if (update.number === 0) this.#addUnfinished(update);
     else if (!this.catchUp.offer(update)) this.catchUp.resume();
+  }
+
+  /** Sends what waits for more. */
+  flush(): void {
+    this.#sendFinals();
+    const due = [...this.#earlier.values(), ...this.#unfinished.values()];
+    this.#earlier.clear();
+    this.#unfinished.clear();
+    this.#send(due);
   }
 
   close(): void {
@@ -125,11 +155,13 @@ class PeerFeed {
   #send(updates: readonly ReceiptUpdate[]): void {
     if (this.closed || this.stalled) return;
     const { say, runtime } = this.#components;
-    const texts = updates.map(({ id, steps }) => `[${JSON.stringify(id)},${steps}]`);
+    const texts = updates.map(({ id, steps }) => `[${JSON.stringify(id)},${withoutRelayed(steps)}]`);
     try {
       for (const { list, from, to } of packed(texts)) {
         const last = updates.slice(from, to).reduce((highest, { number }) => Math.max(highest, number), 0);
-        say(this.#node, `["${ITEM.receipts}",${this.sent},${last},${list}]`);
+        const item = `["${ITEM.receipts}",${this.sent},${last},${list}]`;
+        if (this.relayed) this.relayed.say(this.#node, item, last);
+        else say(this.#node, item);
         this.sent = Math.max(this.sent, last);
         this.highest = Math.max(this.highest, last);
       }
@@ -159,12 +191,23 @@ export class ReceiptOutbound {
   /** A conversation with that node has begun: sends every update that it has not acknowledged. */
   begin(node: string): void {
     this.end(node);
-    this.#feeds.set(node, new PeerFeed(node, this.#components, this.#acknowledged.get(node) ?? 0));
+    this.#feeds.set(node, new PeerFeed(node, this.#components, { acknowledged: this.#upTo(node) }));
+  }
+
+  /** That node is absent: hands the custodian every update that it does not have yet. */
+  beginRelayed(node: string, relayed: RelayedUpdates): void {
+    this.end(node);
+    this.#feeds.set(node, new PeerFeed(node, this.#components, { acknowledged: this.#upTo(node), relayed }));
   }
 
   end(node: string): void {
     this.#feeds.get(node)?.close();
     this.#feeds.delete(node);
+  }
+
+  /** Gives the custodian at once whatever waits for more. */
+  flushRelayed(): void {
+    for (const feed of this.#feeds.values()) if (feed.relayed) feed.flush();
   }
 
   forget(node: string): void {
@@ -174,7 +217,20 @@ export class ReceiptOutbound {
   }
 
   add(node: string, id: string, steps: string, number: number): void {
-    this.#feeds.get(node)?.add({ id, steps, number });
+    const feed = this.#feeds.get(node);
+    if (feed) feed.add({ id, steps, number });
+    else this.#components.wake(node);
+  }
+
+  /** Does an update for that node wait on disk? */
+  async hasNews(node: string): Promise<boolean> {
+    const above = { news: this.#acknowledged.get(node) ?? 0 };
+    const rows = await this.#components.store.read(receipts, { where: { node }, above, orderBy: 'news', limit: 1 });
+    return rows.length > 0;
+  }
+
+  isWaiting(node: string): boolean {
+    return this.#feeds.get(node)?.waiting === true;
   }
 
   /** That node has stored every update up to this number. */
@@ -187,8 +243,23 @@ export class ReceiptOutbound {
     this.#unstored.add(node);
   }
 
+  /**
+   * That node has stored the updates above `before` and up to `last`, which came through a custodian. False if it has
+   * missed some before them.
+   */
+  acknowledgeRelayed(node: string, before: number, last: number): boolean {
+    const known = this.#upTo(node);
+    if (before > known) return false;
+    if (last <= known) return true;
+    const feed = this.#feeds.get(node);
+    if (feed) feed.acknowledged = last;
+    this.#acknowledged.set(node, last);
+    this.#unstored.add(node);
+    return true;
+  }
+
   isAcknowledged(node: string, number: number | null): boolean {
-    return number === null || number <= (this.#acknowledged.get(node) ?? 0);
+    return number === null || number <= this.#upTo(node);
   }
 
   /** The writes that store the latest acknowledgements, so that a restart does not repeat acknowledged updates. */
@@ -202,11 +273,27 @@ export class ReceiptOutbound {
   sweep(): void {
     const now = this.#components.runtime.stopwatch();
     for (const [node, feed] of this.#feeds) {
+      // A custodian's copy is not lost: only updates that it could not be given are tried again.
+      if (feed.relayed) {
+        if (feed.stalled) this.beginRelayed(node, feed.relayed);
+        continue;
+      }
       if (!feed.backoff.isDue(now, feed.waiting)) continue;
       feed.close();
-      this.#feeds.set(node, new PeerFeed(node, this.#components, feed.acknowledged, feed));
+      const { acknowledged } = feed;
+      this.#feeds.set(node, new PeerFeed(node, this.#components, { acknowledged, previous: feed }));
     }
   }
+
+  #upTo(node: string): number {
+    return this.#acknowledged.get(node) ?? 0;
+  }
+}
+
+/** The custodian of a message concerns the sender alone; nodes of earlier versions do not know that state. */
+function withoutRelayed(steps: string): string {
+  if (!steps.includes('"relayed"')) return steps;
+  return writeSteps((readSteps(JSON.parse(steps)) ?? []).filter(({ state }) => state !== 'relayed'));
 }
 
 export function ackCursor(node: string): string {

@@ -6,6 +6,8 @@ import { cutText, wellFormed } from '../runtime/text.js';
  */
 export const RECEIPT_STATES = [
   'stored',
+  // A custodian keeps it for an absent node. Known to the sender's side only.
+  'relayed',
   'arrived',
   'held',
   'surfaced',

@@ -5,12 +5,12 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
 import { beginningWith, type Store, type Write } from '../store/store.js';
 import type { PreparedWriter, SequenceAllocator } from './prepared.js';
-import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, stepOf, writeSteps } from './receipt.js';
+import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, writeSteps } from './receipt.js';
 import type { ReceiptOutbound } from './receipt-outbound.js';
+import type { Relays } from './relays.js';
 import {
   type InboxRow,
   inbox,
-  type OutboxRow,
   outbox,
   type ReceiptRow,
   receipts as receiptTable,
@@ -28,6 +28,7 @@ export interface MailContext {
   /** Serializes the changes of the messages with one node. */
   locks: PeerLocks;
   receipts: Receipts;
+  relays: Relays;
 }
 
 /** Runs the tasks that concern one node's mail one after the other. */
@@ -53,6 +54,7 @@ export interface ReceiptsComponents extends Pick<MailContext, 'runtime' | 'clock
   observability: A2AObservability;
   outbound: ReceiptOutbound;
   numbers: SequenceAllocator;
+  relays: Relays;
 }
 
 /** A durable message that has not ended: in an inbox of this node, or on its way to another node. */
@@ -159,7 +161,7 @@ export class Receipts {
     // Another node may use the same id for a message of its own: the message sent here comes first.
     const ours = [
       ...settled.filter(({ side }) => side !== 'received').map(receiptOf),
-      ...outgoing.map(storedReceipt),
+      ...outgoing.map((row) => this.#components.relays.receiptOf(row)),
       ...incoming.filter(({ node }) => node === '').map(receiptOf),
     ];
     const theirs = [
@@ -282,8 +284,4 @@ export class ReadDeadlines {
 
 export function receiptOf({ steps }: Pick<ReceiptRow | InboxRow, 'steps'>): Receipt {
   return readSteps(JSON.parse(steps)) ?? [];
-}
-
-export function storedReceipt({ storedAt }: Pick<OutboxRow, 'storedAt'>): Receipt {
-  return [stepOf('stored', storedAt)];
 }

@@ -17,6 +17,21 @@ export const outbox = defineTable('outbox', {
 });
 export type OutboxRow = RowOf<typeof outbox>;
 
+/** Messages of the outbox that a custodian keeps for their absent node: one row for each batch. */
+export const relays = defineTable('relays', {
+  columns: {
+    node: 'text',
+    /** The numbers of its last and its first message. */
+    number: 'integer',
+    first: 'integer',
+    at: 'real',
+    /** Who keeps them. */
+    custodian: 'text',
+  },
+  key: ['node', 'number'],
+});
+export type RelayRow = RowOf<typeof relays>;
+
 /** Durable messages that an agent of this node has not finished. */
 export const inbox = defineTable('inbox', {
   columns: {

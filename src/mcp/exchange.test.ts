@@ -9,6 +9,12 @@ import type { Call } from './call.js';
 
 const OPERATOR: Party = { address: 'operator', node: undefined, tier: 0, sandboxId: undefined };
 
+const { ECLIPTIC_SEED, ECLIPTIC_SEEDS } = process.env;
+/** With seed 3 and those from 64 on, calls timed out when lost greetings and frames were retried too late. */
+const KNOWN = [1, 2, 3, 4, 5, 6, 64, 80, 85, 123, 253, 268, 280, 284];
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+const SEEDS = ECLIPTIC_SEED ? [Number(ECLIPTIC_SEED)] : ECLIPTIC_SEEDS ? upTo(Number(ECLIPTIC_SEEDS)) : KNOWN;
+
 /** Everything that went wrong where nobody was looking. */
 const accidents: unknown[] = [];
 const noteAccident = (error: unknown) => {
@@ -326,34 +332,31 @@ describe('a call to another node', () => {
     expect(calls).toBe(1);
   });
 
-  it.each([1, 2, 3, 4, 5, 6])(
-    'is executed once by a network that loses, repeats and reorders (seed %i) [MC3]',
-    async (seed) => {
-      const faults = { loss: 0.15, duplication: 0.15, latencyMs: [1, 80] } as const;
-      const { nodes, here, there } = await pair({ seed, faults });
-      const executed = new Map<number, number>();
-      const inputSchema = z.object({ n: z.number(), size: z.number() });
-      there.agent({ id: 'mars' }).tool('count', { inputSchema }, ({ n, size }, given) => {
-        executed.set(n, (executed.get(n) ?? 0) + 1);
-        given.progress(n);
-        return `${n}:${'x'.repeat(size)}`;
-      });
-      await nodes.until(() => offered(here).length === 1);
-      const results = await nodes.settled(
-        Promise.all(
-          Array.from({ length: 60 }, async (_, n) => {
-            const size = n % 10 === 0 ? 400_000 : 10;
-            const result = (await call(here, 'mars.count', { n, size })) as { content: [{ text: string }] };
-            expect(result.content[0].text).toBe(`${n}:${'x'.repeat(size)}`);
-            return n;
-          }),
-        ),
-      );
-      expect(results).toHaveLength(60);
-      expect([...executed.values()].filter((count) => count !== 1)).toEqual([]);
-      expect(executed.size).toBe(60);
-    },
-  );
+  it.each(SEEDS)('is executed once by a network that loses, repeats and reorders (seed %i) [MC3]', async (seed) => {
+    const faults = { loss: 0.15, duplication: 0.15, latencyMs: [1, 80] } as const;
+    const { nodes, here, there } = await pair({ seed, faults });
+    const executed = new Map<number, number>();
+    const inputSchema = z.object({ n: z.number(), size: z.number() });
+    there.agent({ id: 'mars' }).tool('count', { inputSchema }, ({ n, size }, given) => {
+      executed.set(n, (executed.get(n) ?? 0) + 1);
+      given.progress(n);
+      return `${n}:${'x'.repeat(size)}`;
+    });
+    await nodes.until(() => offered(here).length === 1);
+    const results = await nodes.settled(
+      Promise.all(
+        Array.from({ length: 60 }, async (_, n) => {
+          const size = n % 10 === 0 ? 400_000 : 10;
+          const result = (await call(here, 'mars.count', { n, size })) as { content: [{ text: string }] };
+          expect(result.content[0].text).toBe(`${n}:${'x'.repeat(size)}`);
+          return n;
+        }),
+      ),
+    );
+    expect(results).toHaveLength(60);
+    expect([...executed.values()].filter((count) => count !== 1)).toEqual([]);
+    expect(executed.size).toBe(60);
+  });
 
   it('carries large arguments and results in parts, without delaying small ones', async () => {
     const { nodes, here, there } = await pair();

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { fromWireError, toWireError } from '../mesh/codec.js';
-import { LIMITS } from '../mesh/limits.js';
 import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { Network } from '../network/peers/network.js';
@@ -8,11 +7,13 @@ import type { PeerProtocol } from '../network/peers/protocol.js';
 import { ITEM, type Item, malformed, parsed } from '../network/peers/wire.js';
 import { EclipticError, type Outcome } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { type Ask, AskSchema, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';
+import { type Ask, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';
 import type { Entry, Offer } from './catalogue.js';
-import { DefinitionSchema, type Kind, KindSchema, keyOf } from './definitions.js';
+import { type Kind, KindSchema, keyOf } from './definitions.js';
+import { MAX_PARTS, PartTransfers } from './part-transfers.js';
 import { answers } from './results.js';
 import { CALL_TIMEOUT_MS, type McpService } from './service.js';
+import { CallSchema, type Offered, OffersSchema, OwnNameSchema, offerItems, PART_CHARS } from './tool-items.js';
 
 export interface ExchangeComponents {
   runtime: Runtime;
@@ -21,46 +22,13 @@ export interface ExchangeComponents {
   network: Network;
 }
 
-/** Longer items travel in parts, so that they do not block those behind them. */
-const PART_CHARS = 262_144;
-/** The longest item, and the transfers in parts that may be open from one node. */
-const MAX_PARTS = 64;
-const MAX_TRANSFERS = 4;
 /** Calls from one node in progress at once. */
 const MAX_CALLS = 1_000;
 /** Offers of one node. */
 const MAX_OFFERS = 20_000;
 const PATIENCE_MS = 5_000;
-const MAX_SECRETS = 256;
 
 const id = z.int().nonnegative();
-const text = z.string().min(1).max(LIMITS.nameChars);
-/** A name within one node: a node speaks for its own agents only. */
-const own = text.regex(/^[^@]+$/, 'is of another node');
-const record = z.record(z.string(), z.unknown());
-
-const CallSchema = z.strictObject({
-  agent: own,
-  ask: AskSchema,
-  /** The caller's name and sandbox on the calling node. */
-  caller: own,
-  sandbox: text.nullable(),
-  capabilities: record,
-  answers: record,
-  state: z.string().nullable(),
-  thread: text.optional(),
-  meta: record,
-  /** When the caller gives up, by the clock of its node. */
-  deadlineAt: z.number().optional(),
-});
-
-const OfferedSchema = z.strictObject({
-  definition: DefinitionSchema,
-  timeoutMs: z.number().positive().nullable(),
-  /** Arguments that the caller's node also keeps out of its records. */
-  secrets: z.array(z.string()).max(MAX_SECRETS),
-});
-type Offered = z.infer<typeof OfferedSchema>;
 
 interface OutgoingCall {
   readonly terms: CallTerms;
@@ -78,7 +46,7 @@ class PeerState {
   readonly incoming = new Map<number, AbortController>();
   /** Calls that arrived after their deadline: run if the node confirms that the caller still waits. */
   readonly late = new Map<number, () => void>();
-  readonly parts = new Map<number, string[]>();
+  readonly parts = new PartTransfers();
   /** Transfers in parts go one after another, because a node accepts only a few at a time. */
   sending: Promise<void> = Promise.resolve();
   offers = 0;
@@ -93,6 +61,8 @@ export class McpExchange implements PeerProtocol {
   readonly kinds = [ITEM.tools];
   readonly #components: ExchangeComponents;
   readonly #peers = new Map<string, PeerState>();
+  /** The offers of nodes that the directory lists, and that there is no conversation with. */
+  readonly #learnt = new Map<string, PeerState>();
   readonly #stop: (() => void)[];
   #nextId = 0;
 
@@ -111,8 +81,41 @@ export class McpExchange implements PeerProtocol {
     for (const stop of this.#stop) stop();
   }
 
+  announce(): readonly string[] {
+    return this.#components.registry.getLocalCards().flatMap(({ id: agent }) => {
+      const entries = this.#components.service.catalogue.of(agent);
+      return offerItems(agent, entries).map((words) => JSON.stringify([ITEM.tools, ...words]));
+    });
+  }
+
+  /** A conversation that begins brings the same offers again. */
+  learn(node: string, items: readonly Item[]): void {
+    const { catalogue } = this.#components.service;
+    const gone = new Set(catalogue.ownersOf(node).flatMap((owner) => catalogue.of(owner)));
+    const peer = this.#learnt.get(node) ?? new PeerState();
+    this.#learnt.set(node, peer);
+    for (const [, , agent, offered] of items) {
+      try {
+        this.#takeOffer(node, peer, parsed(OwnNameSchema, agent), parsed(OffersSchema, offered), gone);
+      } catch (error) {
+        const { code, message } = error as EclipticError;
+        this.#components.network.peers.report(node, code, message);
+      }
+    }
+    for (const { ownerId, definition, key } of gone) this.#drop(node, peer, ownerId, definition.kind, [key]);
+    if (items.length === 0) this.#learnt.delete(node);
+  }
+
+  busy(node: string): boolean {
+    const peer = this.#peers.get(node);
+    return peer !== undefined && peer.outgoing.size + peer.incoming.size > 0;
+  }
+
   began(node: string): void {
-    this.#peers.set(node, new PeerState());
+    const peer = new PeerState();
+    peer.offers = this.#learnt.get(node)?.offers ?? 0;
+    this.#learnt.delete(node);
+    this.#peers.set(node, peer);
     for (const { id: agent } of this.#components.registry.getLocalCards()) this.#tellAll(node, agent);
   }
 
@@ -132,13 +135,19 @@ export class McpExchange implements PeerProtocol {
     if (!peer) return;
     switch (verb) {
       case 'offer':
-        this.#takeOffer(node, peer, parsed(own, first), parsed(z.array(OfferedSchema).min(1), second));
+        this.#takeOffer(node, peer, parsed(OwnNameSchema, first), parsed(OffersSchema, second));
         break;
       case 'gone':
-        this.#drop(node, peer, parsed(own, first), parsed(KindSchema, second), parsed(z.array(z.string()), third));
+        this.#drop(
+          node,
+          peer,
+          parsed(OwnNameSchema, first),
+          parsed(KindSchema, second),
+          parsed(z.array(z.string()), third),
+        );
         break;
       case 'updated':
-        this.#components.service.resourceUpdated(`${parsed(own, first)}@${node}`, parsed(z.string(), second));
+        this.#components.service.resourceUpdated(`${parsed(OwnNameSchema, first)}@${node}`, parsed(z.string(), second));
         break;
       case 'call':
         this.#serve(node, peer, parsed(id, first), parsed(CallSchema, second));
@@ -165,10 +174,10 @@ export class McpExchange implements PeerProtocol {
         peer.late.get(parsed(id, first))?.();
         break;
       case 'part':
-        this.#takePart(peer, parsed(id, first), parsed(z.string().max(PART_CHARS), second));
+        peer.parts.take(parsed(id, first), parsed(z.string().max(PART_CHARS), second));
         break;
       case 'whole':
-        this.take(node, this.#join(peer, parsed(id, first)));
+        this.take(node, peer.parts.join(parsed(id, first)));
         break;
       default:
         throw malformed('it sends an unknown kind of tool item');
@@ -180,6 +189,7 @@ export class McpExchange implements PeerProtocol {
   #spread(kind: Kind, entries: readonly Entry[], gone: boolean): void {
     const { ownerId, node } = entries[0]!;
     if (node !== undefined) return;
+    this.#components.network.directory.changed();
     for (const [peer, { told }] of this.#peers) {
       if (gone && told.has(ownerId)) this.#say(peer, ['gone', ownerId, kind, entries.map(({ key }) => key)]);
       // A node that does not know the agent's card yet is told all offers after it.
@@ -217,35 +227,31 @@ export class McpExchange implements PeerProtocol {
   }
 
   #offer(node: string, agent: string, entries: readonly Entry[]): void {
-    let chunk: Offered[] = [];
-    let chars = 0;
-    for (const { definition, offer } of entries) {
-      chunk.push({ definition, timeoutMs: offer.timeoutMs ?? null, secrets: [...(offer.secrets ?? [])] });
-      chars += JSON.stringify(definition).length;
-      if (chars < PART_CHARS) continue;
-      this.#say(node, ['offer', agent, chunk]);
-      chunk = [];
-      chars = 0;
-    }
-    if (chunk.length > 0) this.#say(node, ['offer', agent, chunk]);
+    for (const words of offerItems(agent, entries)) this.#say(node, words);
   }
 
   // Offers of other nodes' agents
 
-  #takeOffer(node: string, peer: PeerState, agent: string, offered: readonly Offered[]): void {
+  /** Takes offers, and strikes those that are known already from the list of the `others`. */
+  #takeOffer(node: string, peer: PeerState, agent: string, offered: readonly Offered[], others?: Set<Entry>): void {
     const { registry, service } = this.#components;
     if (!registry.entry(`${agent}@${node}`)) {
       throw new EclipticError('CARD_REFUSED', `there is no card of "${agent}" that could offer tools`);
     }
-    const offers = offered.map(({ definition, timeoutMs, secrets }): Offer => {
+    const offers = offered.flatMap(({ definition, timeoutMs, secrets }): Offer[] => {
       const answer = (ask: Ask, terms: CallTerms) => this.#call(node, agent, ask, terms);
       // The owner's node keeps the deadline; this node waits a little longer for its answer.
-      return { definition, secrets, timeoutMs: (timeoutMs ?? CALL_TIMEOUT_MS) + PATIENCE_MS, answer };
+      const offer = { definition, secrets, timeoutMs: (timeoutMs ?? CALL_TIMEOUT_MS) + PATIENCE_MS, answer };
+      const known = service.catalogue.get(`${agent}@${node}`, definition.kind, keyOf(definition));
+      // The same offer again: calls that wait for the conversation go on.
+      if (!known || JSON.stringify(known.offer) !== JSON.stringify(offer)) return [offer];
+      others?.delete(known);
+      return [];
     });
     for (const { definition } of offers) this.#drop(node, peer, agent, definition.kind, [keyOf(definition)]);
     peer.offers += offers.length;
     if (peer.offers > MAX_OFFERS) throw malformed(`it offers more than ${MAX_OFFERS} things`);
-    service.catalogue.add(agent, node, offers);
+    if (offers.length > 0) service.catalogue.add(agent, node, offers);
   }
 
   #drop(node: string, peer: PeerState, agent: string, kind: Kind, keys: readonly string[]): void {
@@ -256,9 +262,11 @@ export class McpExchange implements PeerProtocol {
     return new Promise((resolve, reject) => {
       const peer = this.#peers.get(node);
       if (!peer) {
-        reject(new EclipticError('AGENT_UNAVAILABLE', `there is no conversation with node ${node}`));
+        const begun = this.#components.network.peers.begun(node);
+        begun.then(() => this.#call(node, agent, ask, terms)).then(resolve, reject);
         return;
       }
+      terms.signal.throwIfAborted();
       const callId = this.#nextId++;
       const { signal } = terms;
       const settle = () => {
@@ -424,26 +432,5 @@ export class McpExchange implements PeerProtocol {
       await tell('part', transfer, whole.slice(at, at + PART_CHARS));
     }
     await tell('whole', transfer);
-  }
-
-  #takePart({ parts }: PeerState, transfer: number, part: string): void {
-    const known = parts.get(transfer) ?? [];
-    if (known.length === 0 && parts.size >= MAX_TRANSFERS) throw malformed('it sends too much in parts at once');
-    if (known.push(part) > MAX_PARTS) throw malformed('it sends too many parts');
-    parts.set(transfer, known);
-  }
-
-  #join({ parts }: PeerState, transfer: number): Item {
-    const known = parts.get(transfer);
-    parts.delete(transfer);
-    let item: unknown;
-    try {
-      item = JSON.parse(known?.join('') ?? '');
-    } catch {
-      throw malformed('its parts do not make an item');
-    }
-    if (!Array.isArray(item) || item[0] !== ITEM.tools || item[1] === 'whole')
-      throw malformed('its parts do not make an item');
-    return item as unknown as Item;
   }
 }

@@ -1,6 +1,6 @@
 import { BROADCAST, type ValidEnvelope } from './envelope.js';
 import type { Dispatcher } from './mailbox.js';
-import { failureOf, type MessageChecks } from './message-checks.js';
+import { type Failure, failureOf, type MessageChecks } from './message-checks.js';
 import type { Policy } from './policy.js';
 import type { Carrier } from './ports.js';
 import type { AgentRegistry } from './registry.js';
@@ -80,7 +80,10 @@ export class Broadcaster {
   ): Promise<RegistryEntry[]> {
     const { carrier, reporter } = this.#components;
     const carry = ({ node, card }: RegistryEntry) =>
-      carrier!.carry(node!, envelope.readdress(source.card.id, card.id)).then(() => undefined, failureOf);
+      new Promise<Failure | undefined>((resolve) => {
+        const outcome = { taken: () => resolve(undefined), refused: (error: unknown) => resolve(failureOf(error)) };
+        carrier!.carry(node!, envelope, source.card.id, card.id, outcome);
+      });
     const failures = await Promise.all(targets.map(carry));
     const carried = targets.filter((_, index) => failures[index] === undefined);
     targets.forEach(({ address }, index) => {

@@ -1,9 +1,9 @@
 import { isThenable } from '../runtime/callbacks.js';
 
-export interface EventStreamInit<R, E> {
+export interface EventStreamInit<R, E, S> {
   capacity: number;
   /** Expands a compact record into its events. Called only for listeners and for `recent`. */
-  expand: (record: R) => readonly E[];
+  expand: (record: R, code: number, sample: S | undefined) => readonly E[];
   /** Called when a listener fails at an event; `again` if it has failed before. */
   onListenerFailed: (error: unknown, event: E, again: boolean) => void;
 }
@@ -12,18 +12,22 @@ export interface EventStreamInit<R, E> {
  * The event stream for logs, audit and views. Producers append compact records, which are expanded into events only for
  * listeners and for `recent`, so a stream without listeners costs one store.
  */
-export class EventStream<R, E> {
-  readonly #expand: (record: R) => readonly E[];
-  readonly #onListenerFailed: EventStreamInit<R, E>['onListenerFailed'];
+export class EventStream<R, E, S = undefined> {
+  readonly #expand: EventStreamInit<R, E, S>['expand'];
+  readonly #onListenerFailed: EventStreamInit<R, E, S>['onListenerFailed'];
   readonly #ring: R[] = [];
+  /** Of the record in the same place: a small number and an object that many records share. */
+  readonly #codes: Uint8Array;
+  readonly #samples: (S | undefined)[] = [];
   readonly #capacity: number;
   /** Replaced at every change, so that a round of calls uses the listeners that it began with. */
   #listeners: readonly Listener<R, E>[] = [];
   #next = 0;
   #unfiltered = 0;
 
-  constructor(init: EventStreamInit<R, E>) {
+  constructor(init: EventStreamInit<R, E, S>) {
     this.#capacity = init.capacity;
+    this.#codes = new Uint8Array(init.capacity);
     this.#expand = init.expand;
     this.#onListenerFailed = init.onListenerFailed;
   }
@@ -33,11 +37,17 @@ export class EventStream<R, E> {
     if (this.#listeners.length > 0) this.#tell(record);
   }
 
-  /** Remembers a record without passing it to listeners. */
-  remember(record: R): void {
+  /**
+   * Remembers a record without passing it to listeners. Code and sample are kept beside it, so that an object that exists
+   * anyway can be the record.
+   */
+  remember(record: R, code = 0, sample?: S): void {
     if (this.#capacity === 0) return;
-    this.#ring[this.#next] = record;
-    this.#next = this.#next + 1 === this.#capacity ? 0 : this.#next + 1;
+    const next = this.#next;
+    this.#ring[next] = record;
+    this.#codes[next] = code;
+    this.#samples[next] = sample;
+    this.#next = next + 1 === this.#capacity ? 0 : next + 1;
   }
 
   get hasListeners(): boolean {
@@ -52,7 +62,8 @@ export class EventStream<R, E> {
     const events: E[][] = [];
     let count = 0;
     for (let back = 1; back <= this.#ring.length && count < limit; back++) {
-      const expanded = this.#expand(this.#ring[(this.#next - back + this.#ring.length) % this.#ring.length]!);
+      const at = (this.#next - back + this.#ring.length) % this.#ring.length;
+      const expanded = this.#expand(this.#ring[at]!, this.#codes[at]!, this.#samples[at]);
       events.push([...expanded]);
       count += expanded.length;
     }
@@ -77,7 +88,7 @@ export class EventStream<R, E> {
     let isWanted = false;
     for (const { wants } of listeners) isWanted ||= !wants || wants(record);
     if (!isWanted) return;
-    for (const event of this.#expand(record)) {
+    for (const event of this.#expand(record, 0, undefined)) {
       for (const own of listeners) {
         // An earlier listener may have removed this one.
         if (own.active && (!own.wants || own.wants(record))) this.#call(own, event, record);

@@ -27,6 +27,17 @@ export function weighJson(value: unknown, maxBytes: number = LIMITS.payloadBytes
   }
 }
 
+/** The weight of a valid value that is far below the limit of a payload; negative for any other. */
+export function lightWeight(value: unknown): number {
+  if (value === null) return 4;
+  try {
+    const weight = weigh(value, 0);
+    return weight <= LIMITS.payloadBytes / WORST_EXPANSION ? weight : BAD;
+  } catch {
+    return BAD;
+  }
+}
+
 function weighReadable(value: unknown, maxBytes: number): number | JsonFault {
   const weight = weigh(value, 0);
   if (weight === BAD) return findFault(value, '', 0, new Set()) ?? tooDeep('');

@@ -8,6 +8,39 @@ export const UNTIMED = -1;
 
 export type EnvelopeHandler = (envelope: ValidEnvelope) => void | Promise<void>;
 
+/** Takes the envelopes of one agent. */
+export interface Receiver {
+  receive(envelope: ValidEnvelope): void | Promise<void>;
+  /** Undefined for a receiver to which messages come only by the general path. */
+  readonly responder: Responder | undefined;
+}
+
+/** An agent as the direct path sees it. The handler of a request is run first, and its answer is sent afterwards. */
+export interface Responder {
+  /** Has it a handler for a notification with this payload, and no feature that takes such a notification? */
+  hearsDirectly(payload: unknown): boolean;
+  /** Runs the handler of notifications. */
+  runNotification(envelope: ValidEnvelope): void | Promise<void>;
+  /** Has it a handler for a request with this payload, and no feature that takes such a request? */
+  answersDirectly(payload: unknown): boolean;
+  /** Does an answer with this payload settle its request, and belong to no feature? */
+  takesAnswer(payload: unknown): boolean;
+  /** Runs the handler of requests. */
+  runRequest(envelope: ValidEnvelope): unknown;
+  /** Sends the answer of the handler as an envelope. */
+  concludeAnswer(envelope: ValidEnvelope, result: unknown): void | Promise<void>;
+  /** Sends the error of the handler as an envelope, and throws it. */
+  failAnswer(envelope: ValidEnvelope, error: unknown): never;
+}
+
+/** The agent of a mailbox, as the registry knows it. */
+export interface MailboxOwner {
+  readonly address: string;
+  mailbox: Mailbox | undefined;
+  /** The only receiver, while nothing keeps an envelope from going straight to it. */
+  ready: Receiver | undefined;
+}
+
 /** The rules of all mailboxes of one router. */
 export interface MailboxRules {
   /** Envelopes that may wait in one mailbox. */
@@ -95,6 +128,22 @@ export class Dispatcher {
     if (this.#ready.length > 0) this.run();
   }
 
+  /** @internal A run of one delivery begins, which its caller makes. */
+  beginRun(): void {
+    this.#running = true;
+  }
+
+  /** @internal Has a delivery of the run under way caused others? */
+  get hasMore(): boolean {
+    return this.#ready.length > 0;
+  }
+
+  /** @internal The delivery is made; those that it caused follow. */
+  endRun(): void {
+    this.#running = false;
+    if (this.#ready.length > 0) this.run();
+  }
+
   /** @internal The start time of an envelope that waited. */
   startOf(envelope: ValidEnvelope): number {
     const started = this.#timed.get(envelope) ?? UNTIMED;
@@ -124,22 +173,18 @@ export class Dispatcher {
   }
 }
 
-interface Attached {
-  readonly handler: EnvelopeHandler;
-}
-
-/** The envelopes of one agent, in order, until its handlers take them. */
+/** The envelopes of one agent, in order, until its receivers take them. */
 export class Mailbox {
   readonly #dispatcher: Dispatcher;
-  readonly #address: string;
-  #attached: readonly Attached[] = [];
+  readonly #owner: MailboxOwner;
+  #attached: readonly Receiver[] = [];
   #waiting: Fifo<ValidEnvelope> | undefined;
   #inFlight = 0;
   #queued = false;
 
-  constructor(dispatcher: Dispatcher, address: string) {
+  constructor(dispatcher: Dispatcher, owner: MailboxOwner) {
     this.#dispatcher = dispatcher;
-    this.#address = address;
+    this.#owner = owner;
   }
 
   get attached(): boolean {
@@ -165,12 +210,13 @@ export class Mailbox {
     return this.#inFlight;
   }
 
-  attach(handler: EnvelopeHandler): () => void {
-    const own: Attached = { handler };
-    this.#attached = [...this.#attached, own];
+  attach(receiver: Receiver): () => void {
+    this.#attached = [...this.#attached, receiver];
+    this.#noteReady();
     this.#resume();
     return () => {
-      this.#attached = this.#attached.filter((other) => other !== own);
+      this.#attached = this.#attached.filter((other) => other !== receiver);
+      this.#noteReady();
     };
   }
 
@@ -178,6 +224,7 @@ export class Mailbox {
   put(envelope: ValidEnvelope): void {
     this.#waiting ??= new Fifo();
     this.#waiting.push(envelope);
+    this.#owner.ready = undefined;
     this.#dispatcher.began();
     this.#wake();
   }
@@ -197,6 +244,7 @@ export class Mailbox {
   close(): ValidEnvelope[] {
     this.#attached = [];
     const left = this.#waiting?.drain() ?? [];
+    this.#noteReady();
     for (const envelope of left) this.#dispatcher.startOf(envelope);
     this.#dispatcher.settled(left.length);
     return left;
@@ -216,6 +264,7 @@ export class Mailbox {
       this.handle(envelope, this.#dispatcher.timed === 0 ? UNTIMED : this.#dispatcher.startOf(envelope));
       this.#dispatcher.settled(1);
     }
+    this.#noteReady();
     return budget;
   }
 
@@ -223,35 +272,58 @@ export class Mailbox {
   handle(envelope: ValidEnvelope, started: number): void {
     const ttl = envelope.metadata?.ttlMs;
     if (ttl !== undefined && envelope.timestamp + ttl < this.#dispatcher.runtime.now()) {
-      this.#dispatcher.rules.onExpired(this.#address, envelope);
+      this.#dispatcher.rules.onExpired(this.#owner.address, envelope);
       return;
     }
     const attached = this.#attached;
     for (let i = 0; i < attached.length; i++) {
       try {
-        const pending = attached[i]!.handler(envelope);
-        if (isThenable(pending)) this.#track(envelope, pending, started);
+        const pending = attached[i]!.receive(envelope);
+        if (isThenable(pending)) this.track(envelope, pending, started);
         else if (started !== UNTIMED) this.#dispatcher.handled(started);
       } catch (error) {
-        this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
+        this.#dispatcher.rules.onHandlerError(this.#owner.address, envelope, error);
       }
     }
   }
 
-  #track(envelope: ValidEnvelope, pending: PromiseLike<unknown>, started: number): void {
-    this.#inFlight++;
-    this.#dispatcher.began();
-    const failed = (error: unknown) => {
-      this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
-      this.#finished(started);
-    };
-    // A foreign promise may throw or settle twice; a native one does neither.
-    Promise.resolve(pending).then(() => this.#finished(started), failed);
+  /** @internal Runs the rest of a handler's work on an envelope. */
+  guard(envelope: ValidEnvelope, started: number, work: () => void | Promise<void>): void {
+    try {
+      const pending = work();
+      if (isThenable(pending)) this.track(envelope, pending, started);
+      else if (started !== UNTIMED) this.#dispatcher.handled(started);
+    } catch (error) {
+      this.#dispatcher.rules.onHandlerError(this.#owner.address, envelope, error);
+    }
   }
 
-  #finished(started: number): void {
+  /** @internal Counts a handler that goes on, until its promise settles. */
+  track(envelope: ValidEnvelope, pending: PromiseLike<unknown>, started: number): void {
+    this.began();
+    const failed = (error: unknown) => this.failed(envelope, error, started);
+    // A foreign promise may throw or settle twice; a native one does neither.
+    Promise.resolve(pending).then(() => this.finished(started), failed);
+  }
+
+  /** @internal A handler goes on. */
+  began(): void {
+    this.#inFlight++;
+    if (this.#inFlight === this.#dispatcher.rules.concurrency) this.#owner.ready = undefined;
+    this.#dispatcher.began();
+  }
+
+  /** @internal A handler that went on has failed. */
+  failed(envelope: ValidEnvelope, error: unknown, started: number): void {
+    this.#dispatcher.rules.onHandlerError(this.#owner.address, envelope, error);
+    this.finished(started);
+  }
+
+  /** @internal A handler that went on is done. */
+  finished(started: number): void {
     if (started !== UNTIMED) this.#dispatcher.handled(started);
     this.#inFlight--;
+    if (this.#owner.ready === undefined) this.#noteReady();
     this.#resume();
     this.#dispatcher.settled(1);
   }
@@ -264,6 +336,12 @@ export class Mailbox {
 
   #canHandle(): boolean {
     return this.#attached.length > 0 && this.#inFlight < this.#dispatcher.rules.concurrency;
+  }
+
+  /** Notes for the registry whether an envelope could go straight to the only receiver. */
+  #noteReady(): void {
+    const isReady = this.#attached.length === 1 && this.#canHandle() && !this.#waiting?.length;
+    this.#owner.ready = isReady ? this.#attached[0] : undefined;
   }
 
   #wake(): void {

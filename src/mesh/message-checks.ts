@@ -51,6 +51,10 @@ export class MessageChecks {
     this.#closing = true;
   }
 
+  get isClosing(): boolean {
+    return this.#closing;
+  }
+
   /** Does the envelope contradict its sender's card? */
   contradiction(envelope: ValidEnvelope, source: Party): Failure | undefined {
     const { tier, sandboxId } = envelope.metadata ?? {};

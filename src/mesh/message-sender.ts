@@ -1,13 +1,11 @@
-import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+import { EclipticError } from '../runtime/errors.js';
 import { joinAddress } from './address.js';
-import type { EnvelopeFactory, ValidEnvelope } from './envelope.js';
+import { BROADCAST, type EnvelopeFactory, type ValidEnvelope } from './envelope.js';
 import type { Expects } from './message-checks.js';
 import type { RegistryEntry } from './registry-index.js';
+import { type OnRefusal, type RefusalListener, TOLD_LATER, undelivered } from './remote-delivery.js';
 import type { A2ARouter } from './router.js';
-import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from './schemas.js';
-
-/** An agent's id or address, or any agent that offers a capability. */
-export type Recipient = string | { readonly capability: string };
+import type { A2AMessageType, EnvelopeMetadata, Recipient, RoutingResult } from './schemas.js';
 
 export interface SendOptions {
   /** Default 'notification'. */
@@ -42,8 +40,6 @@ export class MessageSender {
   readonly #factory: EnvelopeFactory;
   readonly #router: A2ARouter;
   #closed = false;
-  /** The latest recipient on this node: most messages go where the one before them went. */
-  #latest: RegistryEntry | undefined;
 
   constructor(entry: RegistryEntry, nodeKey: string | undefined, factory: EnvelopeFactory, router: A2ARouter) {
     this.agentId = entry.address;
@@ -71,13 +67,32 @@ export class MessageSender {
     return this.#route(envelope, options.needsAnswer ? 'answer' : 'nothing');
   }
 
-  /** Routes a request that opens a thread, named after its first message, and expects an answer in it. */
-  ask(to: Recipient, payload: unknown, thread: string): RoutingResult | Promise<RoutingResult> {
+  /** Routes one message. Resolves when the recipient has it; rejects otherwise, and throws if it is not valid. */
+  send(to: Recipient, type: A2AMessageType, payload: unknown, options: SendOptions = {}): Promise<RoutingResult> {
+    this.#assertOpen();
+    const recipient = typeof to === 'string' ? to : to.capability;
+    const metadata = metadataFor(to, options);
+    const envelope = this.#factory.createFrom(this.agentId, recipient, type, payload, options.thread, metadata);
+    const result = this.#route(envelope, 'nothing', 'reject');
+    if (!isPromise(result)) return Promise.resolve(assertDelivered(result));
+    return metadata?.durable || recipient === BROADCAST ? result.then(assertDelivered) : result;
+  }
+
+  /**
+   * Routes a request that opens a thread, named after its first message, and expects an answer in it. If the recipient is on
+   * another node, a refusal is told to `refusals`, and `TOLD_LATER` is returned.
+   */
+  ask(
+    to: Recipient,
+    payload: unknown,
+    thread: string,
+    refusals: RefusalListener,
+  ): RoutingResult | Promise<RoutingResult> {
     this.#assertOpen();
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = typeof to === 'string' ? undefined : ({ routingHint: 'capability' } as const);
     const envelope = this.#factory.createFrom(this.agentId, recipient, 'request', payload, thread, metadata, thread);
-    return this.#route(envelope, 'answer');
+    return this.#route(envelope, 'answer', refusals);
   }
 
   /** Routes one message and rejects unless it was delivered. */
@@ -102,17 +117,21 @@ export class MessageSender {
 
   /** Routes an answer. The event stream reports the outcome. */
   post(answer: ValidEnvelope): void {
-    const routed = this.#route(answer, 'nothing');
-    if (isPromise(routed)) routed.catch(() => {});
+    const routed = this.#route(answer, 'nothing', IGNORED);
+    if (isPromise(routed) && routed !== TOLD_LATER) routed.catch(() => {});
   }
 
-  #route(envelope: ValidEnvelope, expects: Expects): RoutingResult | Promise<RoutingResult> {
-    let target = this.#latest;
+  #route(
+    envelope: ValidEnvelope,
+    expects: Expects,
+    onRefusal: OnRefusal = 'resolve',
+  ): RoutingResult | Promise<RoutingResult> {
+    let target = this.#entry.latest;
     if (target === undefined || target.address !== envelope.recipient || !target.registered) {
       target = this.#router.exactly(envelope.recipient);
-      this.#latest = target;
+      this.#entry.latest = target;
     }
-    return this.#router.route(envelope, expects, this.#entry, target);
+    return this.#router.route(envelope, expects, this.#entry, target, onRefusal);
   }
 
   #assertOpen(): void {
@@ -123,6 +142,8 @@ export class MessageSender {
   }
 }
 
+const IGNORED: RefusalListener = { fail() {} };
+
 /** Is the result still to come? (Cheaper than `instanceof` where it is synchronous.) */
 export function isPromise(result: RoutingResult | Promise<RoutingResult>): result is Promise<RoutingResult> {
   return (result as RoutingResult).delivered === undefined;
@@ -131,9 +152,7 @@ export function isPromise(result: RoutingResult | Promise<RoutingResult>): resul
 /** Throws a refusal as its typed error. */
 export function assertDelivered(result: RoutingResult): RoutingResult {
   if (result.delivered || result.stored) return result;
-  const { error, reason, targetAgentId: recipient, candidates, outcome } = result;
-  const details = { recipient, ...(candidates && { candidates }), ...(outcome && { outcome }) };
-  throw new EclipticError(error as ErrorCode, reason ?? 'the message was not delivered', details);
+  throw undelivered(result);
 }
 
 function metadataFor(to: Recipient, options: SendOptions): EnvelopeMetadata | undefined {

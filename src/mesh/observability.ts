@@ -1,10 +1,13 @@
 import type { CallbackFailed } from '../runtime/callbacks.js';
 import { describeError, type ErrorCode } from '../runtime/errors.js';
 import { type Logger, type Runtime, silentLogger } from '../runtime/runtime.js';
+import { ValidEnvelope } from './envelope.js';
 import { EventStream } from './event-stream.js';
+import { Exchange } from './exchange.js';
 import { Histogram, type HistogramSnapshot, STEP_BOUNDS_MS, WORK_BOUNDS_MS } from './histogram.js';
-import { BroadcastRecord, RoutingRecord } from './routing-record.js';
-import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './schemas.js';
+import type { Party } from './policy.js';
+import { BroadcastRecord, type LatencySample, RoutingRecord } from './routing-record.js';
+import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema, type AgentTier } from './schemas.js';
 
 /** Tools that are counted by name; further ones are counted together. */
 const MAX_TOOLS = 1_000;
@@ -56,11 +59,12 @@ export interface A2AObservabilityInit {
   logger?: Logger;
 }
 
-type StreamRecord = RoutingRecord | BroadcastRecord | A2ALogEvent;
+/** An envelope is the record of a message to an agent of this node, an exchange that of its answer. */
+type StreamRecord = RoutingRecord | BroadcastRecord | ValidEnvelope | Exchange | A2ALogEvent;
 
 /** Counts and remembers the events of the mesh, and passes them to listeners. */
 export class A2AObservability {
-  readonly #stream: EventStream<StreamRecord, A2ALogEvent>;
+  readonly #stream: EventStream<StreamRecord, A2ALogEvent, LatencySample>;
   #counters = new Counters();
   #decisions = 0;
 
@@ -91,6 +95,35 @@ export class A2AObservability {
     this.#counters.routed(record, record.sent, record.received ? 1 : 0, measured);
     this.#decisions++;
     this.#stream.append(record);
+  }
+
+  /**
+   * @internal As `routed`, for a message within this node that no listener wants. Its latency is not averaged. Tiers are
+   * those of its sender, times four, and of its recipient.
+   */
+  rememberNotification(record: RoutingRecord | ValidEnvelope, tiers: number, latency: LatencySample): void {
+    this.#counters.direct.notification++;
+    this.#decisions++;
+    this.#stream.remember(record, tiers, latency);
+  }
+
+  /** @internal */
+  rememberRequest(record: RoutingRecord | ValidEnvelope, tiers: number, latency: LatencySample): void {
+    this.#counters.direct.request++;
+    this.#decisions++;
+    this.#stream.remember(record, tiers, latency);
+  }
+
+  /** @internal */
+  rememberAnswer(record: RoutingRecord | Exchange, tiers: number, latency: LatencySample): void {
+    this.#counters.direct.response++;
+    this.#decisions++;
+    this.#stream.remember(record, tiers, latency);
+  }
+
+  /** @internal The latency of a message that was remembered. */
+  measured(ms: number): void {
+    this.#counters.latency.observe(ms);
   }
 
   /** @internal A handler is done with a message that was sent so long ago. */
@@ -171,6 +204,9 @@ export class A2AObservability {
   }
 }
 
+/** The types of messages on the direct path. */
+type DirectType = 'notification' | 'request' | 'response';
+
 const SUBSCRIBER = 'observability.subscribe';
 
 function callbackFailure(subject: string, error: unknown, timestamp: number): A2ALogEvent {
@@ -186,8 +222,16 @@ export function callbackReport(runtime: Runtime, observability: A2AObservability
   };
 }
 
-function expand(record: StreamRecord): readonly A2ALogEvent[] {
-  return record instanceof RoutingRecord || record instanceof BroadcastRecord ? record.expand() : [record];
+function expand(record: StreamRecord, tiers: number, sample: LatencySample | undefined): readonly A2ALogEvent[] {
+  if (record instanceof RoutingRecord || record instanceof BroadcastRecord) return record.expand();
+  if (record instanceof Exchange) return record.record(sample!, tiers).expand();
+  if (!ValidEnvelope.is(record)) return [record];
+  const [source, target] = [localParty(record.sender, tiers >> 2), localParty(record.recipient, tiers & 3)];
+  return new RoutingRecord(record, source, target, sample!).expand();
+}
+
+function localParty(address: string, tier: number): Party {
+  return { address, node: undefined, tier: tier as AgentTier, sandboxId: undefined };
 }
 
 function noneByType(): Record<A2AMessageType, number> {
@@ -201,12 +245,14 @@ function addByType(one: Record<A2AMessageType, number>, other: Record<A2AMessage
 }
 
 class Counters {
+  /** Messages within this node that were sent and received on the direct path. */
+  readonly direct: Record<DirectType, number> = { notification: 0, request: 0, response: 0 };
   #sent = 0;
   #received = 0;
   readonly #sentByType = noneByType();
   /** Received from other nodes; a message between two agents of this node counts as sent. */
   readonly #arrivedByType = noneByType();
-  readonly #latency = new Histogram(STEP_BOUNDS_MS);
+  readonly latency = new Histogram(STEP_BOUNDS_MS);
   readonly delivery = new Histogram(STEP_BOUNDS_MS);
   readonly #toolTimes = new Histogram(WORK_BOUNDS_MS);
   readonly #taskTimes = new Histogram(WORK_BOUNDS_MS);
@@ -228,7 +274,7 @@ class Counters {
       this.#sentByType[record.envelope.type]++;
     } else this.#arrivedByType[record.envelope.type]++;
     this.#received += received;
-    if (measured) this.#latency.observe(record.latency.ms);
+    if (measured) this.latency.observe(record.latency.ms);
   }
 
   count(event: A2ALogEvent, measured: boolean): void {
@@ -242,7 +288,7 @@ class Counters {
         if (event.messageType) this.#arrivedByType[event.messageType]++;
         break;
       case 'routing-decision':
-        if (event.duration !== undefined && measured) this.#latency.observe(event.duration);
+        if (event.duration !== undefined && measured) this.latency.observe(event.duration);
         // A failed delivery has an event of its own, which counts it.
         if (event.success === false && event.code !== 'DELIVERY_FAILED') {
           this.outcomes.refused++;
@@ -271,12 +317,15 @@ class Counters {
   }
 
   snapshot(): A2AMetrics {
+    const { notification, request, response } = this.direct;
+    const direct = notification + request + response;
+    const sentByType = addByType(this.#sentByType, { ...noneByType(), ...this.direct });
     return {
-      totalMessagesSent: this.#sent,
-      totalMessagesReceived: this.#received,
-      messagesByType: addByType(this.#sentByType, this.#arrivedByType),
-      messagesSentByType: { ...this.#sentByType },
-      averageRoutingLatencyMs: this.#latency.average,
+      totalMessagesSent: this.#sent + direct,
+      totalMessagesReceived: this.#received + direct,
+      messagesByType: addByType(sentByType, this.#arrivedByType),
+      messagesSentByType: sentByType,
+      averageRoutingLatencyMs: this.latency.average,
       errorCount: this.#errors,
       errorsByCode: Object.fromEntries(this.#errorsByCode),
       totalToolInvocations: this.#toolTimes.count,
@@ -288,7 +337,7 @@ class Counters {
 
   histograms(): Histograms {
     return {
-      routingLatency: this.#latency.snapshot(),
+      routingLatency: this.latency.snapshot(),
       deliveryLatency: this.delivery.snapshot(),
       toolDuration: this.#toolTimes.snapshot(),
       taskDuration: this.#taskTimes.snapshot(),

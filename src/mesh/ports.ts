@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../runtime/errors.js';
+import type { EclipticError, ErrorCode } from '../runtime/errors.js';
 import type { ValidEnvelope } from './envelope.js';
 import type { Party } from './policy.js';
 import type { AgentEndpoint } from './schemas.js';
@@ -6,11 +6,19 @@ import type { AgentEndpoint } from './schemas.js';
 /** Carries envelopes to other nodes. The mesh decides which may go. */
 export interface Carrier {
   reachable(node: string): boolean;
+  /** Carries an envelope with these addresses for its ends; `outcome` is told once what became of it. */
+  carry(node: string, envelope: ValidEnvelope, sender: string, recipient: string, outcome: CarryOutcome): void;
+}
+
+/** Told what became of an envelope. An object of the caller's, because promises cost more than the rest of a send. */
+export interface CarryOutcome {
+  /** The other node has it. */
+  taken(): void;
   /**
-   * Resolves when the other node has the envelope. Rejects with the code of that node's refusal, or with
-   * `DELIVERY_FAILED`, whose `outcome` says whether it certainly did not arrive or that is unknown.
+   * With the code of the other node's refusal, or with `DELIVERY_FAILED`, whose `outcome` says whether it certainly did not
+   * arrive or that is unknown.
    */
-  carry(node: string, envelope: ValidEnvelope): Promise<void>;
+  refused(error: EclipticError): void;
 }
 
 /** Records the decision about each message, and its grounds. */
@@ -85,7 +93,7 @@ export interface ChannelRequest {
 
 /** Carries the envelopes of one end of a channel. */
 export interface ChannelTransport {
-  readonly kind: 'local' | 'hyperswarm' | 'websocket';
+  readonly kind: 'local' | 'hyperswarm' | 'websocket' | 'nats';
   /** Resolves when the other end has the envelope; rejects otherwise. */
   deliver(envelope: ValidEnvelope): void | Promise<void>;
   /** Closes the other end. */

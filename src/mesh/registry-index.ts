@@ -1,5 +1,5 @@
 import { joinAddress } from './address.js';
-import type { Mailbox } from './mailbox.js';
+import type { Mailbox, Receiver } from './mailbox.js';
 import type { Party } from './policy.js';
 import type { AgentCard, AgentTier } from './schemas.js';
 
@@ -10,29 +10,39 @@ export const CALLER_PROTOCOL = 'ecliptic/caller';
 export class RegistryEntry implements Party {
   readonly address: string;
   readonly node: string | undefined;
+  tier: AgentTier;
+  sandboxId: string | undefined;
+  /** The only receiver of a local agent, while nothing keeps a message from going straight to it. Set by the mailbox. */
+  ready: Receiver | undefined;
+  /** The latest recipient of this agent's messages: most go where the one before them went. */
+  latest: RegistryEntry | undefined;
   /** Earlier registrations have lower numbers. */
   readonly order: number;
   card: AgentCard;
-  tier: AgentTier;
-  sandboxId: string | undefined;
   mailbox: Mailbox | undefined;
   /** As on the card: undefined for an agent that takes every kind of work. */
   status: AgentCard['status'];
   /** Stands for a caller from outside, which broadcasts do not reach. */
   isCaller: boolean;
+  /** Of an agent of another node: messages on their way, and requests and streams that it has not answered to the end. More of its load is not known here. */
+  sending: number;
   /** False once the agent is unregistered. */
-  registered = true;
+  registered: boolean;
 
   constructor(card: AgentCard, order: number) {
-    this.node = card.node;
     this.address = joinAddress(card.id, card.node);
-    this.order = order;
-    this.card = card;
+    this.node = card.node;
     this.tier = card.tier;
     this.sandboxId = card.sandboxId;
+    this.ready = undefined;
+    this.latest = undefined;
+    this.order = order;
+    this.card = card;
     this.mailbox = undefined;
     this.status = card.status;
     this.isCaller = card.protocols.includes(CALLER_PROTOCOL);
+    this.sending = 0;
+    this.registered = true;
   }
 
   replaceCard(card: AgentCard): void {

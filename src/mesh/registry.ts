@@ -18,6 +18,9 @@ export interface AgentRegistryComponents {
 /** Called with a new or changed local card, and without a card when the agent is gone. */
 export type LocalCardWatcher = (id: string, card: AgentCard | undefined) => void;
 
+/** Entries with one id that are compared one by one before the index by address is used. */
+const MAX_COMPARED = 8;
+
 /**
  * The directory of agent cards. A local card is stored under its id, another node's under `id@node`, so that no remote
  * card can replace a local one. Queries may name a viewer, and then return only cards that this agent may discover.
@@ -83,10 +86,13 @@ export class AgentRegistry {
    * the known one changes nothing, unless that node has restarted since.
    */
   mergeRemote(card: AgentCard, node: string, restarted = false): AgentCard {
-    const merged = this.#checkOwner(checkCard(isObject(card) ? { ...card, origin: 'remote', node } : card));
-    const existing = this.#byAddress.get(`${merged.id}@${node}`);
-    if (existing && existing.card.revision > merged.revision && !restarted) return existing.card;
-    return this.#store(merged);
+    const marked = isObject(card) ? { ...card, origin: 'remote', node } : card;
+    return this.#merge(this.#checkOwner(checkCard(marked)), node, restarted);
+  }
+
+  /** @internal As `mergeRemote`, for a card that `checkCard` returned: it is not checked and copied again. */
+  mergeChecked(card: AgentCard, node: string, restarted: boolean): AgentCard {
+    return this.#merge(this.#checkOwner(Object.freeze({ ...card, origin: 'remote', node })), node, restarted);
   }
 
   /** @internal May an agent of that node, in one of these sandboxes, discover this local agent? */
@@ -182,7 +188,8 @@ export class AgentRegistry {
   }
 
   getLocalCards(viewer?: string): AgentCard[] {
-    return this.listAll(viewer).filter((card) => card.origin === 'local');
+    const local = [...this.#byAddress.values()].filter(({ card }) => card.origin === 'local');
+    return this.#cards(local, viewer);
   }
 
   getRemoteCards(viewer?: string): AgentCard[] {
@@ -229,6 +236,17 @@ export class AgentRegistry {
     return this.#byAddress.get(address);
   }
 
+  /**
+   * @internal The entry of another node's agent. Few nodes have an agent with the same id, and comparing their keys is
+   * cheaper than making and hashing an address of 65 characters and more, which was a tenth of a recipient's CPU time.
+   */
+  entryOf(id: string, node: string): RegistryEntry | undefined {
+    const others = this.#remoteById.get(id);
+    if (others.length > MAX_COMPARED) return this.#byAddress.get(joinAddress(id, node));
+    for (const entry of others) if (entry.node === node) return entry;
+    return undefined;
+  }
+
   /** @internal The entry of an agent of this node, by id or by full address. */
   ownEntry(agentId: string): RegistryEntry | undefined {
     const entry = this.#byAddress.get(agentId) ?? this.#byAddress.get(this.#localName(agentId));
@@ -257,6 +275,12 @@ export class AgentRegistry {
     if (this.nodeKey === undefined) return agentId;
     const { id, node } = splitAddress(agentId);
     return node === this.nodeKey ? id : agentId;
+  }
+
+  #merge(merged: AgentCard, node: string, restarted: boolean): AgentCard {
+    const existing = this.#byAddress.get(`${merged.id}@${node}`);
+    if (existing && existing.card.revision > merged.revision && !restarted) return existing.card;
+    return this.#store(merged);
   }
 
   #store(card: AgentCard): AgentCard {

@@ -123,6 +123,11 @@ export class RemoteChannels {
     if (end && end.channel.status !== 'closed') end.channel.report({ type: 'closed' });
   }
 
+  /** Is a channel to an agent of that node open? */
+  isOpen(node: string): boolean {
+    return [...this.#ends.values()].some((end) => end.node === node && end.channel.status !== 'closed');
+  }
+
   peerChanged(node: string, change: 'interrupted' | 'resumed' | 'lost'): void {
     for (const { node: other, channel } of [...this.#ends.values()]) {
       if (other !== node) continue;

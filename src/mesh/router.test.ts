@@ -511,6 +511,21 @@ describe('a message to a capability', () => {
     );
   });
 
+  it('is spread over the agents of other nodes by what is on its way to each [R4.3 DR.3]', async () => {
+    const { here, there } = await startPair();
+    here.join('asker', { tier: 2 });
+    for (const id of ['c0', 'c1']) {
+      there.join(id, { tier: 2, capabilities: ['sum'] });
+      here.node.registry.mergeRemote(there.node.registry.requireById(id), 'there');
+    }
+    there.node.registry.mergeRemote(here.node.registry.requireById('asker'), 'here');
+    const sends = Array.from({ length: 10 }, () => here.send('asker', 'sum', { metadata: BY_CAPABILITY }));
+    const targets = (await Promise.all(sends)).map(({ targetAgentId }) => targetAgentId);
+    expect(targets.filter((target) => target === 'c0@there')).toHaveLength(5);
+    const alone = await here.send('asker', 'sum', { metadata: BY_CAPABILITY });
+    expect(alone.targetAgentId, 'nothing is on its way any more').toBe('c0@there');
+  });
+
   it('asks for a store, and does not deny the capability, when it is durable [R4.3]', async () => {
     const mesh = await startMesh();
     mesh.join('asker');

@@ -4,16 +4,18 @@ import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Tracer } from '../runtime/tracing.js';
 import { splitAddress } from './address.js';
 import { Broadcaster } from './broadcaster.js';
+import { DirectPath } from './direct-path.js';
 import { DurableRouting } from './durable-routing.js';
 import { BROADCAST, checkEnvelope, type ValidEnvelope } from './envelope.js';
-import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
-import { type Expects, type Failure, failureOf, MessageChecks } from './message-checks.js';
+import { Dispatcher, type EnvelopeHandler, Mailbox, type Receiver } from './mailbox.js';
+import { type Expects, type Failure, MessageChecks } from './message-checks.js';
 import { tracedHandler } from './message-tracing.js';
 import { A2AObservability } from './observability.js';
 import type { Decision, Party, Policy } from './policy.js';
 import type { Carrier, Journal, Postbox, SharedThreads } from './ports.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
+import { type OnRefusal, RemoteDelivery, TOLD_LATER } from './remote-delivery.js';
 import { RoutingReporter } from './routing-reporter.js';
 import type { A2AEnvelope, A2AMessageType, RoutingResult, SandboxRoutingConfig, TierRoutingConfig } from './schemas.js';
 import { lookUpFailure, Targets } from './targets.js';
@@ -53,6 +55,8 @@ const FORGOTTEN: Failure = { code: 'EXPIRED', reason: 'the conversation that it 
 export class A2ARouter {
   /** @internal */
   readonly durable: DurableRouting;
+  /** @internal */
+  readonly direct: DirectPath;
   readonly #registry: AgentRegistry;
   readonly #tracer: Tracer | undefined;
   readonly #policy: Policy;
@@ -98,6 +102,9 @@ export class A2ARouter {
     this.durable = new DurableRouting({ registry, policy, checks, targets, reporter, postbox, journal });
     const dispatcher = this.#dispatcher;
     this.#broadcaster = new Broadcaster({ registry, policy, checks, carrier, reporter, dispatcher });
+    const enabled = journal === undefined && runtime.tracer === undefined;
+    const parts = { runtime, registry, policy, checks, threads, reporter, observability, dispatcher };
+    this.direct = new DirectPath({ ...parts, enabled });
   }
 
   send(envelope: A2AEnvelope): Promise<RoutingResult> {
@@ -115,6 +122,7 @@ export class A2ARouter {
     expects: Expects = 'nothing',
     source = this.#registry.ownEntry(envelope.sender),
     known = this.#registry.entry(envelope.recipient),
+    onRefusal: OnRefusal = 'resolve',
   ): RoutingResult | Promise<RoutingResult> {
     const { recipient, metadata } = envelope;
     const started = this.#reporter.start(source, known);
@@ -126,14 +134,16 @@ export class A2ARouter {
       const contradiction = this.#checks.contradiction(envelope, source);
       if (contradiction) return this.#reporter.refused(envelope, recipient, contradiction, started);
       if (metadata.durable) return this.durable.send(envelope, source, started);
-      if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, expects);
+      if (metadata.routingHint === 'capability') {
+        return this.#toCapability(envelope, source, started, expects, onRefusal);
+      }
     }
     if (recipient === BROADCAST) return this.#broadcaster.send(envelope, source);
     const target = known ?? this.#targets.lookUp(recipient, source);
     if (target instanceof EclipticError) {
       return this.#reporter.refused(envelope, recipient, lookUpFailure(target), started);
     }
-    return this.#toOne(envelope, source, target, started, expects);
+    return this.#toOne(envelope, source, target, started, expects, onRefusal);
   }
 
   exactly(address: string): RegistryEntry | undefined {
@@ -149,10 +159,10 @@ export class A2ARouter {
   take(wire: ValidEnvelope, node: string): RoutingResult {
     const claimed = splitAddress(wire.sender);
     // Whatever address it claims, the sender is an agent of that node.
-    const sender = `${claimed.id}@${node}`;
+    const source = this.#registry.entryOf(claimed.id, node);
     const target = this.#registry.ownEntry(wire.recipient);
-    const source = this.#registry.entry(sender);
     const started = this.#reporter.start(source, target);
+    const sender = source?.address ?? `${claimed.id}@${node}`;
     const inbound = wire.readdress(sender, target?.address ?? wire.recipient);
     const refused = (failure: Failure) => this.#reporter.refused(inbound, wire.recipient, failure, started);
     if (!source || (claimed.node !== undefined && claimed.node !== node)) {
@@ -193,10 +203,15 @@ export class A2ARouter {
 
   /** Calls `handler` with every envelope for a registered local agent. Returns the function that stops this. */
   onReceive(agentId: string, handler: EnvelopeHandler): () => void {
+    return this.attach(agentId, { receive: handler, responder: undefined });
+  }
+
+  /** @internal As `onReceive`, for a receiver that may answer requests on the direct path. */
+  attach(agentId: string, receiver: Receiver): () => void {
     const entry = this.#registry.ownEntry(agentId);
     if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `register "${agentId}" before listening`, { agentId });
-    entry.mailbox ??= new Mailbox(this.#dispatcher, entry.address);
-    return entry.mailbox.attach(tracedHandler(this.#tracer, entry.address, handler));
+    entry.mailbox ??= new Mailbox(this.#dispatcher, entry);
+    return entry.mailbox.attach(this.#tracer === undefined ? receiver : traced(this.#tracer, entry.address, receiver));
   }
 
   /** Takes a local agent off the mesh. Envelopes that still wait for it are reported as not delivered. */
@@ -246,11 +261,12 @@ export class A2ARouter {
     target: RegistryEntry,
     started: number,
     expects: Expects,
+    onRefusal: OnRefusal,
   ): RoutingResult | Promise<RoutingResult> {
     if (target.node === undefined) return this.#toLocal(envelope, source, target, started, expects);
     const failure = this.#enter(envelope, source, target, expects);
     if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
-    return this.#toRemote(envelope, source, target);
+    return this.#toRemote(envelope, source, target, onRefusal);
   }
 
   /**
@@ -309,29 +325,41 @@ export class A2ARouter {
     return failure;
   }
 
-  #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
+  #toRemote(
+    envelope: ValidEnvelope,
+    source: RegistryEntry,
+    target: RegistryEntry,
+    onRefusal: OnRefusal,
+  ): Promise<RoutingResult> {
     const started = this.#reporter.startTimed();
-    return this.#carrier!.carry(target.node!, envelope.readdress(source.card.id, target.card.id)).then(
-      () => this.#reporter.routed(envelope, source, target, started),
-      (error: unknown) => {
-        const failure = failureOf(error);
-        this.#checks.retract(envelope, source);
-        if (failure.code === 'DELIVERY_FAILED')
-          this.#reporter.about('delivery-failure', envelope, target.address, failure);
-        return this.#reporter.refused(envelope, target.address, failure, started);
-      },
-    );
+    const listener = typeof onRefusal === 'string' ? undefined : onRefusal;
+    const checks = this.#checks;
+    const reporter = this.#reporter;
+    const delivery = new RemoteDelivery(checks, reporter, envelope, source, target, started, listener);
+    const outcome = listener ? TOLD_LATER : delivery.promise(onRefusal === 'reject');
+    this.#carrier!.carry(target.node!, envelope, source.card.id, target.card.id, delivery);
+    return outcome;
   }
 
-  #toCapability(envelope: ValidEnvelope, source: RegistryEntry, started: number, expects: Expects) {
+  #toCapability(
+    envelope: ValidEnvelope,
+    source: RegistryEntry,
+    started: number,
+    expects: Expects,
+    onRefusal: OnRefusal,
+  ) {
     const unfit = this.#checks.unfit(envelope);
     if (unfit) return this.#reporter.refused(envelope, envelope.recipient, unfit, started);
     const target = this.#targets.choose(envelope, source, expects);
-    if (target) return this.#toOne(envelope, source, target, started, expects);
+    if (target) return this.#toOne(envelope, source, target, started, expects, onRefusal);
     const barred = this.#targets.barred(envelope, source);
     if (barred) this.#reporter.about('security', envelope, barred.entry.address, barred.failure);
     const reason = `no reachable agent that ${source.address} may address offers "${envelope.recipient}"`;
     const failure = this.#targets.vacancy(envelope, source) ?? ({ code: 'CAPABILITY_NOT_FOUND', reason } as const);
     return this.#reporter.refused(envelope, envelope.recipient, failure, started);
   }
+}
+
+function traced(tracer: Tracer, address: string, receiver: Receiver): Receiver {
+  return { receive: tracedHandler(tracer, address, (envelope) => receiver.receive(envelope)), responder: undefined };
 }

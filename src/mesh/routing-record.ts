@@ -10,7 +10,7 @@ export interface LatencySample {
 }
 
 /** Larger envelopes are remembered without their payload. */
-const REMEMBERED_BYTES = 1_024;
+export const REMEMBERED_BYTES = 1_024;
 
 /** The compact record of one send, which expands into up to four events: sent, routed, received, cross-tier audit. */
 export class RoutingRecord {
@@ -21,11 +21,17 @@ export class RoutingRecord {
   readonly tiers: number;
   readonly latency: LatencySample;
 
-  constructor(envelope: ValidEnvelope, source: Party, target: Party, latency: LatencySample) {
+  constructor(
+    envelope: ValidEnvelope,
+    source: Party,
+    target: Party,
+    latency: LatencySample,
+    tiers = source.tier * 4 + target.tier,
+  ) {
     this.envelope = ValidEnvelope.weightOf(envelope) > REMEMBERED_BYTES ? envelope.withoutPayload() : envelope;
     this.source = source;
     this.target = target;
-    this.tiers = source.tier * 4 + target.tier;
+    this.tiers = tiers;
     this.latency = latency;
   }
 

@@ -42,12 +42,29 @@ export class RoutingReporter {
     return timed ? this.#runtime.stopwatch() : UNTIMED;
   }
 
+  /** As `start`, for a send on the direct path, which nothing watches. */
+  startUnwatched(): number {
+    return (this.#sends++ & (TIMED_SENDS - 1)) === 0 ? this.#runtime.stopwatch() : UNTIMED;
+  }
+
+  /** The latency that local sends report that are not timed. */
+  get latest(): LatencySample {
+    return this.#lastLatency;
+  }
+
+  /** The latency of a timed send on the direct path. */
+  measured(started: number, id: string): LatencySample {
+    this.#lastLatency = this.#latency(started, id);
+    this.#observability.measured(this.#lastLatency.ms);
+    return this.#lastLatency;
+  }
+
   startTimed(): number {
     return this.#runtime.stopwatch();
   }
 
   routed(envelope: ValidEnvelope, source: Party, target: Party, started: number): RoutingResult {
-    const latency = this.#latency(started, envelope);
+    const latency = this.#latency(started, envelope.id);
     const record = new RoutingRecord(envelope, source, target, latency);
     // Only local sends report another send's latency.
     if (record.path === 'local') this.#lastLatency = latency;
@@ -63,7 +80,7 @@ export class RoutingReporter {
     counts: BroadcastCounts,
     started: number,
   ): RoutingResult {
-    const latency = this.#latency(started, envelope);
+    const latency = this.#latency(started, envelope.id);
     this.#observability.broadcast(new BroadcastRecord(envelope, source, reached, counts, latency));
     if (this.#tracer !== undefined) this.#trace(envelope, 'broadcast', BROADCAST);
     const latencyMs = latency.ms;
@@ -72,7 +89,7 @@ export class RoutingReporter {
 
   refused(envelope: ValidEnvelope, target: string, failure: Failure, started: number): RoutingResult {
     const { code, reason } = failure;
-    const { ms: latencyMs, of } = this.#latency(started, envelope);
+    const { ms: latencyMs, of } = this.#latency(started, envelope.id);
     const routingPath = target === BROADCAST ? 'broadcast' : target.includes('@') ? 'remote' : 'local';
     const traceparent = envelope.metadata?.traceparent;
     const sampled = of === envelope.id ? undefined : true;
@@ -105,7 +122,7 @@ export class RoutingReporter {
     return { envelopeId, correlationId, sender, recipient, messageType, timestamp: this.#runtime.now() };
   }
 
-  #latency(started: number, { id }: ValidEnvelope): LatencySample {
+  #latency(started: number, id: string): LatencySample {
     return started === UNTIMED ? this.#lastLatency : { ms: this.#runtime.stopwatch() - started, of: id };
   }
 }

@@ -220,7 +220,7 @@ export const A2ALogEventSchema = z.object({
   channelId: z.string().optional(),
   channelStatus: z.enum(['connecting', 'open', 'reconnecting', 'closed']).optional(),
   node: z.string().optional(),
-  peerStatus: z.enum(['connected', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
+  peerStatus: z.enum(['connected', 'idle', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
   receiptState: z.string().optional(),
   /** The event of a provider, a credential or an action: `provider.health.changed`, `action.denied`, … */
   topic: z.string().optional(),
@@ -279,3 +279,6 @@ function freezeDeep<T>(value: T): T {
   }
   return value;
 }
+
+/** An agent's id or address, or any agent that offers a capability. */
+export type Recipient = string | { readonly capability: string };

@@ -13,6 +13,7 @@ import {
  * The interfaces of the specification. Assigning to them is a test that tsc makes. Deviations:
  * - `metadata.tier` is optional: the router takes the tier from the sender's card, and refuses an envelope that contradicts it;
  * - events have further types;
+ * - a channel's `transport` may also be `nats`;
  * - `enableHyperswarmDiscovery` takes any discovery of cards, of which the Hyperswarm network is one.
  */
 type AgentTier = 0 | 1 | 2 | 3;
@@ -91,7 +92,7 @@ interface ChannelSpecification {
   readonly localAgentId: string;
   readonly remoteAgentId: string;
   readonly status: 'connecting' | 'open' | 'reconnecting' | 'closed';
-  readonly transport: 'local' | 'hyperswarm' | 'websocket';
+  readonly transport: 'local' | 'hyperswarm' | 'websocket' | 'nats';
   send(envelope: A2AEnvelope): Promise<void>;
   onMessage(handler: (envelope: A2AEnvelope) => void): () => void;
   close(): Promise<void>;

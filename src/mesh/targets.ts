@@ -59,9 +59,7 @@ export class Targets {
       if (failure) refusal ??= failure;
       else found.push(entry);
     }
-    const rank = (entry: RegistryEntry) => (entry.node === undefined ? 0 : 1);
-    found.sort((a, b) => rank(a) - rank(b) || loadOf(a) - loadOf(b) || a.order - b.order);
-    return { found, refusal };
+    return { found: found.sort(byPreference), refusal };
   }
 
   /** The agent that gets a message to a capability, by the same order. The first idle one ends the search. */
@@ -70,7 +68,7 @@ export class Targets {
     let best: RegistryEntry | undefined;
     for (const candidate of registry.entriesWithCapability(envelope.recipient)) {
       if (candidate === source) continue;
-      if (best && candidate.node !== undefined) break;
+      if (best && best.node === undefined && candidate.node !== undefined) break;
       if (checks.refusal(envelope, source, candidate) || checks.unavailable(candidate)) continue;
       if (expects === 'answer' && checks.unanswerable(source, candidate)) continue;
       if (candidate.status && unroutable(candidate.card, workOf(envelope.type))) continue;
@@ -120,8 +118,14 @@ function offersAll(entry: RegistryEntry, capabilities: readonly string[]): boole
   return capabilities.every((wanted) => entry.card.capabilities.some(({ id }) => id === wanted));
 }
 
+/** Local before remote, least loaded first, then earliest registered. */
+export function byPreference(a: RegistryEntry, b: RegistryEntry): number {
+  const rank = ({ node }: RegistryEntry) => (node === undefined ? 0 : 1);
+  return rank(a) - rank(b) || loadOf(a) - loadOf(b) || a.order - b.order;
+}
+
 /** A starting agent comes last: others can begin at once. */
 function loadOf(entry: RegistryEntry): number {
   if (entry.status?.state === 'starting') return Number.MAX_SAFE_INTEGER;
-  return entry.mailbox?.load ?? 0;
+  return entry.mailbox?.load ?? entry.sending;
 }

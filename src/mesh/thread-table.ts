@@ -1,8 +1,9 @@
 import type { Runtime } from '../runtime/runtime.js';
-import type { ValidEnvelope } from './envelope.js';
+import { ValidEnvelope } from './envelope.js';
+import { Exchange } from './exchange.js';
 import { ReplyShares, type Share } from './reply-shares.js';
 import type { A2AEnvelope, A2AMessageType } from './schemas.js';
-import { QUESTIONS, Thread, type Waiter } from './thread.js';
+import { ENVELOPE_OVERHEAD, QUESTIONS, type RequestWaiter, Thread, type Waiter } from './thread.js';
 
 export interface ThreadTableInit {
   /** Threads whose messages are remembered. Default 512. */
@@ -25,8 +26,8 @@ export interface ThreadTableInit {
  */
 class Generation {
   readonly since: number;
-  readonly threads: Thread[] = [];
-  readonly #index = new Map<string, Thread>();
+  readonly threads: (Thread | Exchange)[] = [];
+  readonly #index = new Map<string, Thread | Exchange>();
   #indexed = 0;
   bytes = 0;
 
@@ -40,16 +41,23 @@ class Generation {
     this.bytes += thread.bytes;
   }
 
+  /** Puts a thread in the place of the exchange that stands for it. */
+  replace(exchange: Exchange, thread: Thread): void {
+    this.threads[exchange.place] = thread;
+    thread.keptIn = this;
+    if (exchange.place < this.#indexed) this.#index.set(thread.id, thread);
+  }
+
   /**
    * Releases its threads. Otherwise a forgotten generation that is not collected yet would retain, through a thread that
    * moved on, the next generation, and so on.
    */
-  dissolve(): Thread[] {
+  dissolve(): (Thread | Exchange)[] {
     this.#index.clear();
     return this.threads.splice(0);
   }
 
-  find(id: string): Thread | undefined {
+  find(id: string): Thread | Exchange | undefined {
     for (; this.#indexed < this.threads.length; this.#indexed++) {
       const thread = this.threads[this.#indexed]!;
       this.#index.set(thread.id, thread);
@@ -72,9 +80,14 @@ export class ThreadTable {
   /** The thread that was looked up last: the next look-up is often the same. */
   #latest: Thread | undefined;
   readonly #shares: ReplyShares;
+  /** The exchange whose handler runs now. */
+  #current: Exchange | undefined;
   #nextExpiry = 0;
   /** Threads that the young generation began with: it is full only if it has as many others. */
   #carried = 0;
+  /** The young generation is not full below this many threads, nor old before this time. */
+  #fullAt = 0;
+  #oldAt = 0;
 
   constructor(runtime: Runtime, init: ThreadTableInit = {}) {
     this.#runtime = runtime;
@@ -92,7 +105,12 @@ export class ThreadTable {
   }
 
   get waiting(): number {
-    return this.#shares.asked;
+    return this.#shares.asked + (this.#current && !this.#current.expanded ? 1 : 0);
+  }
+
+  /** May every agent open one more conversation that waits? */
+  get hasRoom(): boolean {
+    return this.#shares.asked < this.#init.waiting;
   }
 
   find(id: string): Thread | undefined {
@@ -103,8 +121,10 @@ export class ThreadTable {
   }
 
   #lookUp(id: string): Thread | undefined {
-    const thread = this.#young.find(id) ?? this.#old.find(id);
-    if (thread) this.#latest = thread;
+    const found = this.#young.find(id) ?? this.#old.find(id);
+    if (found === undefined) return undefined;
+    const thread = found instanceof Exchange ? this.#expand(found) : found;
+    this.#latest = thread;
     return thread;
   }
 
@@ -120,6 +140,40 @@ export class ThreadTable {
     return this.#keep(new Thread(id, this.#runtime.now(), waiter));
   }
 
+  /** Adds a request on the direct path, whose handler runs next. There is room for it. */
+  beginExchange(exchange: Exchange, now: number, weight: number): void {
+    const young = this.#young;
+    // A generation is full or old only now and then.
+    if (young.threads.length >= this.#fullAt || now >= this.#oldAt) this.#rotateIfDue();
+    this.#current = exchange;
+    this.#addExchange(exchange, weight + ENVELOPE_OVERHEAD);
+  }
+
+  /** The handler of an exchange has returned without its answer: from now on it waits like any other. */
+  holdExchange(exchange: Exchange, waiter: RequestWaiter): void {
+    this.#current = undefined;
+    const conversation = exchange.expanded ? this.find(exchange.id) : exchange;
+    waiter.conversation = conversation;
+    if (conversation) conversation.waiter = waiter;
+    if (exchange.expanded) return;
+    exchange.share = this.#shares.of(exchange.source.address);
+    exchange.share.take();
+  }
+
+  /** The handler of an exchange has returned, and its opener, whose exchange was abandoned, does not wait. */
+  endExchange(): void {
+    this.#current = undefined;
+  }
+
+  /** An exchange was answered. Nothing has looked for its thread yet. */
+  answerExchange(exchange: Exchange, weight: number): void {
+    this.#current = undefined;
+    if (exchange.share !== undefined) exchange.stopWaiting();
+    const bytes = weight + ENVELOPE_OVERHEAD;
+    if (exchange.keptIn === this.#young) this.#addBytes(bytes);
+    else this.#addExchange(exchange, bytes + ValidEnvelope.weightOf(exchange.request) + ENVELOPE_OVERHEAD);
+  }
+
   isReply(type: A2AMessageType, id: string | undefined, sender: string, recipient: string): boolean {
     return id !== undefined && this.find(id)?.isReply(type, sender, recipient) === true;
   }
@@ -133,6 +187,8 @@ export class ThreadTable {
   ): boolean {
     const asked = typeof responder === 'string' && QUESTIONS.has(envelope.type);
     const awaited = thread?.awaits(opener, responder) === true;
+    // It counts as waiting, too.
+    if (asked && this.#current) this.#threadOf(this.#current);
     const share = this.#shares.of(opener);
     if (asked && !awaited && !this.#shares.hasRoom(share) && !this.#expireWaiting(share)) return false;
     const young = this.#keepYoung(thread, envelope.correlationId!);
@@ -156,9 +212,15 @@ export class ThreadTable {
     this.find(id)?.abandon(opener);
   }
 
+  /** As `abandon`, for the exchange whose handler runs now, if it is that opener's. */
+  abandonExchange(opener: string): void {
+    if (this.#current?.source.address === opener) this.#threadOf(this.#current)?.abandon(opener);
+  }
+
   forgetNode(node: string): void {
     for (const generation of [this.#old, this.#young]) {
-      for (const thread of generation.threads) thread.abandonAll(`@${node}`);
+      // An exchange is between agents of this node.
+      for (const kept of generation.threads) if (kept instanceof Thread) kept.abandonAll(`@${node}`);
     }
   }
 
@@ -166,8 +228,51 @@ export class ThreadTable {
     const before = thread.bytes;
     const { envelopesPerThread, bytes } = this.#init;
     thread.record(envelope, this.#runtime.now(), envelopesPerThread, bytes / 2);
-    this.#young.bytes += thread.bytes - before;
-    if (this.#young.bytes >= bytes / 2) this.#rotateIfDue();
+    this.#addBytes(thread.bytes - before);
+  }
+
+  #addExchange(exchange: Exchange, bytes: number): void {
+    const young = this.#young;
+    exchange.place = young.threads.push(exchange) - 1;
+    exchange.keptIn = young;
+    this.#addBytes(bytes);
+  }
+
+  #addBytes(bytes: number): void {
+    this.#young.bytes += bytes;
+    if (this.#young.bytes >= this.#init.bytes / 2) this.#rotateIfDue();
+  }
+
+  #threadOf(exchange: Exchange): Thread | undefined {
+    return exchange.expanded ? this.find(exchange.id) : this.#expand(exchange);
+  }
+
+  #waitingThread(exchange: Exchange): Thread | undefined {
+    const waits = !exchange.expanded && (exchange.share !== undefined || exchange === this.#current);
+    return waits ? this.#expand(exchange) : undefined;
+  }
+
+  /** Puts the thread that an exchange stands for in its place: its permit, its messages and its waiter. */
+  #expand(exchange: Exchange): Thread {
+    const { request, response, share, waiter } = exchange;
+    const { envelopesPerThread, bytes } = this.#init;
+    const [opener, responder] = [exchange.source.address, exchange.target.address];
+    const waits = share !== undefined || exchange === this.#current;
+    const thread = new Thread(request.id, request.timestamp, waiter);
+    // A generation that was dissolved must not retain it.
+    for (const generation of [this.#young, this.#old]) {
+      if (exchange.keptIn === generation) generation.replace(exchange, thread);
+    }
+    if (waiter) waiter.conversation = thread;
+    share?.giveBack();
+    thread.open(share ?? this.#shares.of(opener), opener, responder, true, request.timestamp);
+    if (!waits) thread.release(opener, responder);
+    thread.record(request, request.timestamp, envelopesPerThread, bytes / 2);
+    if (response) thread.record(response, response.timestamp, envelopesPerThread, bytes / 2);
+    exchange.expanded = true;
+    exchange.share = undefined;
+    exchange.waiter = undefined;
+    return thread;
   }
 
   #keepYoung(known: Thread | undefined, id: string): Thread {
@@ -185,7 +290,9 @@ export class ThreadTable {
   #rotateIfDue(): void {
     const { threads, bytes, maxAgeMs } = this.#init;
     const young = this.#young;
-    const full = young.threads.length >= Math.max(threads / 2, this.#carried * 2) || young.bytes >= bytes / 2;
+    this.#fullAt = Math.max(threads / 2, this.#carried * 2);
+    this.#oldAt = young.since + maxAgeMs / 2;
+    const full = young.threads.length >= this.#fullAt || young.bytes >= bytes / 2;
     const age = this.#runtime.now() - young.since;
     if (!full && age < maxAgeMs / 2) return;
     const forgotten = [this.#old, ...(age >= maxAgeMs ? [young] : [])];
@@ -194,12 +301,15 @@ export class ThreadTable {
     this.#latest = undefined;
     for (const generation of forgotten) this.#carryWaiting(generation);
     this.#carried = this.#young.threads.length;
+    this.#fullAt = 0;
   }
 
   /** Of a forgotten generation, keeps only the permits of waiting threads. */
   #carryWaiting(generation: Generation): void {
-    for (const thread of generation.dissolve()) {
-      if (thread.keptIn !== generation || !thread.waiting) continue;
+    for (const kept of generation.dissolve()) {
+      if (kept.keptIn !== generation) continue;
+      const thread = kept instanceof Exchange ? this.#waitingThread(kept) : kept;
+      if (!thread?.waiting) continue;
       thread.forget();
       this.#keep(thread);
     }
@@ -212,7 +322,7 @@ export class ThreadTable {
     this.#nextExpiry = now + 1_000;
     const limit = now - this.#init.waitMs;
     for (const generation of [this.#old, this.#young]) {
-      for (const thread of generation.threads) thread.expire(limit);
+      for (const kept of generation.threads) kept.expire(limit);
     }
     return this.#shares.hasRoom(share);
   }

@@ -109,10 +109,22 @@ export interface Waiter {
   readonly agentId: string;
 }
 
+/** A thread, or an exchange that stands for one. */
+export interface Conversation {
+  waiter: Waiter | undefined;
+}
+
+/** A request that waits. */
+export interface RequestWaiter extends Waiter {
+  conversation: Conversation | undefined;
+  /** Ends the wait with that answer. */
+  settle(answer: unknown): void;
+}
+
 /** A thread with more permits than this has an index of them. */
 const UNINDEXED_PERMITS = 16;
 /** Fixed cost of an envelope beyond its payload, for memory bounds. */
-const ENVELOPE_OVERHEAD = 256;
+export const ENVELOPE_OVERHEAD = 256;
 
 interface Remembered {
   readonly envelope: ValidEnvelope;
@@ -230,7 +242,7 @@ export class Thread {
     if (later) later.earlier = { envelope, earlier };
     else this.latest = { envelope, earlier };
     this.count++;
-    this.size += weigh(envelope);
+    this.size += rememberedBytes(envelope);
     while (this.count > maxCount || (this.size > maxBytes && this.count > 1)) {
       this.#keep(this.envelopes().slice(this.count >> 1));
     }
@@ -247,7 +259,7 @@ export class Thread {
     this.size = 0;
     for (const envelope of envelopes) {
       this.latest = { envelope, earlier: this.latest };
-      this.size += weigh(envelope);
+      this.size += rememberedBytes(envelope);
     }
   }
 
@@ -294,6 +306,6 @@ function keyOf(opener: string, responder: string): string {
   return `${opener} ${responder}`;
 }
 
-function weigh(envelope: ValidEnvelope): number {
+function rememberedBytes(envelope: ValidEnvelope): number {
   return ValidEnvelope.weightOf(envelope) + ENVELOPE_OVERHEAD;
 }

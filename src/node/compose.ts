@@ -1,7 +1,10 @@
 import { join } from 'node:path';
+import { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import { retainTasks, TASK_LIMITS, type TaskLimits } from '../a2a/server/task-retention.js';
 import { Documents } from '../documents/documents.js';
-import { Mail, type MailInit, NO_MAIL } from '../mail/mail.js';
+import { Mail, type MailInit } from '../mail/mail.js';
+import { NO_MAIL } from '../mail/no-mail.js';
+import type { MailRelay } from '../mail/relay.js';
 import { McpExchange } from '../mcp/exchange.js';
 import { McpService } from '../mcp/service.js';
 import { AuditLog } from '../mesh/audit/audit-log.js';
@@ -16,11 +19,15 @@ import { AgentRegistry } from '../mesh/registry.js';
 import { A2ARouter, type A2ARouterInit } from '../mesh/router.js';
 import type { SandboxRoutingConfig, StateRules, TierRoutingConfig } from '../mesh/schemas.js';
 import { ThreadTable, type ThreadTableInit } from '../mesh/thread-table.js';
+import type { Broker } from '../nats/broker.js';
 import { Identity } from '../network/membership/identity.js';
 import { Membership } from '../network/membership/membership.js';
 import { MembershipFile } from '../network/membership/membership-file.js';
 import { channelProtocol, messageProtocol } from '../network/peers/envelope-exchange.js';
 import { Network, type NetworkInit } from '../network/peers/network.js';
+import type { ObjectLimits } from '../objects/limits.js';
+import { ObjectFiles } from '../objects/object-files.js';
+import { Objects } from '../objects/objects.js';
 import { ProviderEvents } from '../providers/adapter/events.js';
 import { ProviderRegistry, type ProviderRegistryInit } from '../providers/registry/registry.js';
 import { DeadlineQueue } from '../runtime/deadlines.js';
@@ -29,6 +36,8 @@ import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { SteadyClock } from '../runtime/steady-clock.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import type { SharedLogs } from '../store/shared/record-log.js';
+import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
 import { placeOf } from '../system/files/private-file.js';
 import { ProposalRecords } from '../work/proposals/proposal-records.js';
@@ -52,23 +61,39 @@ export interface NodeInit {
   carrier?: Carrier;
   /** Stores durable messages. Without one they are refused. */
   store?: Store;
+  /** State that nodes share through a broker, by the node's key. Without: leases are decided by the owner's devices. */
+  registers?: (node: Identity) => Registers;
+  /** Logs that nodes write together at a broker. Without: the seats of a swarm settle its records by Raft. */
+  logs?: (node: Identity, runtime: Runtime) => SharedLogs;
   limits?: A2ARouterInit & {
     channels?: ChannelManagerInit;
     events?: A2AObservabilityInit;
     threads?: ThreadTableInit;
     providers?: ProviderRegistryInit;
+    objects?: Partial<ObjectLimits>;
     /** How much history the store keeps. */
     retention?: RetentionInit;
   };
+}
+
+export interface NatsInit {
+  /** `nats://host:port` or `tls://host:port`. */
+  readonly servers: readonly string[];
+  /** The mesh's name at the broker. Default `main`. */
+  readonly mesh?: string;
 }
 
 interface RetentionInit extends UpkeepLimits, MailInit {
   readonly tasks?: TaskLimits;
 }
 
-export interface NodeNetworkInit extends Omit<NetworkInit, 'software'> {
+export interface NodeNetworkInit extends Omit<NetworkInit, 'software' | 'discoveries'> {
+  /** Connects to other nodes over these NATS servers, and uses no DHT unless `dht` is true. Requires the `@nats-io` packages. */
+  nats?: NatsInit;
   /** Stores the node's key and membership. Without one they end with the process. */
   folder?: string;
+  /** @internal Keeps mail for absent nodes instead of NATS. */
+  mailRelay?: (runtime: Runtime, nodeKey: string) => MailRelay;
 }
 
 /** Starts a node. It keeps the process alive until `stop()`, as a listening server would. */
@@ -91,7 +116,7 @@ export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
  */
 export async function composeNode(init: NodeInit, parts: Parts): Promise<EclipticNode> {
   const { runtime = systemRuntime(), limits = {}, store } = init;
-  const { folder, ...networkInit } = init.network ?? {};
+  const { folder, nats, mailRelay, ...networkInit } = init.network ?? {};
   const hold = runtime.hold();
   const deadlines = new DeadlineQueue(runtime);
   parts.add({ name: 'hold on the process', stop: () => hold.cancel() });
@@ -115,14 +140,23 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
 
   const clock = new SteadyClock(runtime);
   const membershipStore = folder === undefined ? undefined : new MembershipFile(folder);
-  const network =
+  const membership = new Membership({ runtime, identity, store: membershipStore, clock });
+  const broker = proven && nats && (await openBroker({ runtime, identity, folder, parts }, nats));
+  const registers = init.registers?.(identity) ?? broker?.registers(() => membership.sharedState);
+  const logs = init.logs?.(identity, runtime) ?? broker?.logs(() => membership.sharedState);
+  const network: Network | undefined =
     proven &&
     new Network(
-      { ...mesh, identity, membership: new Membership({ runtime, identity, store: membershipStore, clock }) },
-      { ...networkInit, software: `ecliptic ${VERSION}` },
+      { ...mesh, identity, membership },
+      {
+        ...networkInit,
+        ...(broker && overBroker(broker, networkInit, () => network)),
+        folder,
+        software: `ecliptic ${VERSION}`,
+      },
     );
   const documents = new Documents({ ...mesh, nodeKey: key, signer: identity, network, store });
-  const swarms = await Swarms.open({ ...mesh, documents, nodeKey: key }, store);
+  const swarms = await Swarms.open({ ...mesh, documents, nodeKey: key, logs }, store);
 
   const stored = store && (await openRecords({ ...mesh, clock, store, folder, parts }, limits.retention));
   const { mail, journal } = stored ?? {};
@@ -133,20 +167,31 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const router = new A2ARouter({ ...mesh, carrier, postbox: mail, journal, sharedThreads }, limits);
   const channels = new ChannelManager({ ...mesh, router, carrier: network?.envelopes }, limits.channels);
   const mcp = new McpService({ ...mesh, deadlines });
-  mail?.start(router, network);
+  const relay = mailRelay?.(runtime, key) ?? broker?.mail(membership);
+  mail?.start(router, network, relay && { relay, identity, membership });
   if (network) addProtocols({ ...mesh, network, parts, mail, router, channels, mcp, documents });
+  const objects = new Objects({
+    ...{ ...mesh, network, nodeKey: key, archive: broker?.objects() },
+    files: folder === undefined ? undefined : await ObjectFiles.open(runtime, join(folder, 'objects'), limits.objects),
+    findAway: (address) => mail?.find(address) ?? onlyOne(mail?.named(address)),
+  });
+  parts.add({ name: 'objects', start: () => objects.start(), stop: () => objects.stop() });
+  const edge = network && new MeshEdge({ runtime, network, nodeKey: key });
+  parts.add({ name: 'edge', stop: () => edge?.close() });
   const providerEvents = new ProviderEvents(runtime, observability);
   const providers = new ProviderRegistry({ runtime, events: providerEvents }, limits.providers);
   const node = new EclipticNode({
-    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail },
+    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail, edge, registers },
+    brokerAccess: broker,
     ...{ records: stored?.records, proposals: stored?.proposals },
-    ...{ router, channels, mcp, documents, swarms, providers, providerEvents },
+    ...{ router, channels, mcp, documents, objects, swarms, providers, providerEvents },
   });
   parts.add(
     {
       name: 'network',
       start: () => network && registry.enableHyperswarmDiscovery(network),
-      stop: () => {
+      stop: async () => {
+        await network?.directory.stop();
         // In one turn: other nodes must learn that this node stops, not that its agents have left.
         for (const agent of node.agents) agent.leave();
         return registry.disableHyperswarmDiscovery();
@@ -160,6 +205,34 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
     { name: 'work under way', stop: () => node.drain() },
   );
   return node;
+}
+
+function onlyOne<T>(found: readonly T[] = []): T | undefined {
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** Loads NATS, which only a node with a broker needs. It stops after everything that uses it. */
+async function openBroker(
+  components: { runtime: Runtime; identity: Identity; folder: string | undefined; parts: Parts },
+  nats: NatsInit,
+) {
+  const { Broker } = await import('../nats/broker.js');
+  const broker = new Broker(components, nats);
+  components.parts.add({ name: 'nats', start: () => broker.start(), stop: () => broker.stop() });
+  return broker;
+}
+
+function overBroker(
+  broker: Broker,
+  { dht = false }: Pick<NetworkInit, 'dht'>,
+  network: () => Network | undefined,
+): Partial<NetworkInit> {
+  return {
+    dht,
+    discoveries: (seeker) => [broker.discovery(seeker)],
+    brokerStatus: () => broker.status(),
+    directories: () => [broker.directory(() => network()?.directoryKey.bytes)],
+  };
 }
 
 interface Mesh {
@@ -209,7 +282,7 @@ function addProtocols(components: Spoken): void {
   const tools = new McpExchange({ runtime, registry, service: mcp, network });
   parts.add({ name: 'MCP exchange', stop: () => tools.close() });
   network.handle(mail ?? NO_MAIL);
-  network.handle(messageProtocol(router));
+  network.handle(messageProtocol(router, network.cards));
   network.handle(channelProtocol(channels, network.peers));
   network.handle(tools);
   network.handle(documents.directory);

@@ -73,7 +73,9 @@ export class ConfiguredAgents {
   startServers(): void {
     const { config, folder } = this.#loaded;
     const { node, upstreams, mcpServers, env } = this.#components;
-    const { servers, idle } = readMcpServers(config.mcpServers ?? {}, env, folder);
+    const { servers, idle } = readMcpServers(config.mcpServers ?? {}, env, folder, (agent) => {
+      return config.agents?.[agent]?.sandbox !== undefined;
+    });
     const present = new Set(node.agents.map(({ id }) => id));
     for (const { name, agent } of [...servers, ...idle]) {
       if (present.has(agent)) continue;

@@ -1,5 +1,5 @@
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { realpathSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { CodingAgents } from '../coding-agents/coding-agents.js';
 import { gitIdentity } from '../coding-agents/leases/repository.js';
 import { clientAdapters } from '../coding-agents/wake/adapters.js';
@@ -19,13 +19,18 @@ import { MCPServers } from '../providers/mcp/mcp-servers.js';
 import { CredentialConsent, watchCredentials } from '../providers/registry/credentials.js';
 import type { ProviderRegistry } from '../providers/registry/registry.js';
 import { Workers } from '../providers/workers.js';
+import { Worktrees } from '../providers/worktree/worktrees.js';
 import { roleOf, rolePrompt } from '../roster/role-prompts.js';
 import { EclipticError } from '../runtime/errors.js';
 import { PROGRAM, VERSION } from '../runtime/package.js';
 import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Store } from '../store/store.js';
 import { ActionGate } from '../system/approvals/action-gate.js';
 import { Approvals } from '../system/approvals/approvals.js';
+import { Git } from '../system/git/git.js';
+import { Jails } from '../system/jail/jails.js';
+import type { LocalEndpoint } from '../system/jail/proxy.js';
 import { Children } from '../system/process/children.js';
 import { MemoryWatch } from '../system/process/memory-watch.js';
 import { Credentials } from '../system/secrets/credentials.js';
@@ -35,7 +40,7 @@ import type { OtlpSettings } from '../telemetry/otlp-settings.js';
 import { SpanTracer } from '../telemetry/span-tracer.js';
 import { Telemetry } from '../telemetry/telemetry.js';
 import { composeNode, type NodeNetworkInit } from './compose.js';
-import type { HttpConfig, NetworkConfig } from './config/edge-schema.js';
+import type { HttpConfig, NatsConfig, NetworkConfig } from './config/edge-schema.js';
 import type { LoadedConfig } from './config/load.js';
 import { ConfiguredAgents } from './configured-agents.js';
 import { ControlClient } from './control/client.js';
@@ -47,7 +52,7 @@ import {
   prepareDataFolder,
   unusable,
 } from './control/data-folder.js';
-import { agentFindings } from './control/findings.js';
+import { agentFindings, jailFinding } from './control/findings.js';
 import { controlMethods } from './control/methods.js';
 import { PAGE_OPERATIONS } from './control/page-operations.js';
 import { ControlServer } from './control/server.js';
@@ -64,6 +69,8 @@ export interface HostInit {
   env: Readonly<Record<string, string | undefined>>;
   /** How the node meets others. */
   network?: NetworkConfig;
+  /** The NATS servers over which it does. */
+  nats?: NatsConfig | undefined;
   /** How it is reached over HTTP. */
   http?: HttpConfig;
   /** The collector that gets spans and metrics. */
@@ -76,8 +83,11 @@ const DRAIN_MS = 5_000;
 /** The data folder, and the parts that outlive the node. */
 interface HostResources {
   readonly children: Children;
+  readonly jails: Jails;
   readonly approvals: Approvals;
   readonly lanes: Lanes;
+  readonly git: Git;
+  readonly worktrees: Worktrees;
   readonly control: string;
 }
 
@@ -100,6 +110,8 @@ export class Host {
   readonly failures: ReadonlyMap<string, EclipticError>;
   readonly #init: HostInit;
   readonly #parts: Parts;
+  #server!: ControlServer;
+  #loop!: RalphLoop;
 
   private constructor(init: HostInit, parts: Parts, components: HostComponents) {
     this.#init = init;
@@ -130,7 +142,8 @@ export class Host {
     const { tiers, sandbox, state, limits, onramp, hierarchy } = loaded.config;
     let server: ControlServer | undefined;
     let upstreams: Upstreams | undefined;
-    const resources = await openResources(init, parts, () => server?.close());
+    let mcp: LocalEndpoint | undefined;
+    const resources = await openResources(init, parts, { closeServer: () => server?.close(), mesh: () => mcp });
     const { children, control } = resources;
     // Upstream servers stop after the node, whose last tool calls use them.
     parts.add({ name: 'upstream servers', stop: () => upstreams?.close() });
@@ -139,7 +152,7 @@ export class Host {
     let exporter: OtlpExporter | undefined;
     parts.add({ name: 'OTLP exporter', stop: () => exporter?.stop() });
     const store = await openStore(dataFolder, { runtime });
-    const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
+    const network = { ...networkOf(init.network), nats: init.nats, folder: dataFolder, limits: limits?.peers };
     const node = await composeNode({ runtime, tiers, sandbox, state, limits, network, store }, parts);
 
     exporter = otlpExporter(init, node);
@@ -148,7 +161,7 @@ export class Host {
     parts.add({ name: 'telemetry', stop: () => telemetry.stop() });
     parts.add({ name: 'OTLP metrics', stop: () => exporter?.closeMetrics() });
     await telemetry.start();
-    const tools = toolsOf(init, node, resources);
+    const tools = toolsOf(init, node, resources, store);
     const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
     const configured = new ConfiguredAgents({ runtime, node, env, ...tools }, loaded);
@@ -184,6 +197,8 @@ export class Host {
       about: configured.about,
       routes: [loginCallback((query) => logins.finish(query)), ...dashboard.routes],
     });
+    const { port, pathname: path } = new URL(gateway.mcpUrl);
+    mcp = { port: Number(port), path };
     // Stops before the server, so that open pages learn that the node stops.
     parts.add({ name: 'dashboard', stop: () => dashboard.close() });
     const agent = (id: string) => node.agentById(id);
@@ -195,7 +210,7 @@ export class Host {
     await loop.resume();
 
     const { failures } = configured;
-    const host = new Host(init, parts, {
+    const host: Host = new Host(init, parts, {
       node,
       control,
       gateway,
@@ -209,12 +224,17 @@ export class Host {
       ...{ node, upstreams, credentials, ...resources, failures },
       ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, telemetry },
       store: new StoreOperations(store, TABLES, dataFolder),
-      agentFindings: () => agentFindings({ runtime, children, env }),
+      agentFindings: () => [
+        jailFinding(resources.jails, resources.lanes),
+        ...agentFindings({ runtime, children, env }),
+      ],
       shutDown: () => runtime.defer(() => void host.stopForOwner()),
     });
     server = new ControlServer({ runtime, methods, identity: { node: node.key, pid: process.pid, version: VERSION } });
     parts.add({ name: 'control socket', stop: () => server.refuse() });
     await server.listen(control);
+    host.#server = server;
+    host.#loop = loop;
     node.markReady();
     return host;
   }
@@ -226,6 +246,14 @@ export class Host {
   /** Resolves when the host has stopped, by its own `stop` or by the owner's command. */
   get stopped(): Promise<void> {
     return this.#parts.stopped;
+  }
+
+  /** Does a client use the node, or does it work for anyone? */
+  async busy(): Promise<boolean> {
+    const { registry } = this.node;
+    const mailboxes = registry.getLocalCards().flatMap(({ id }) => registry.entry(id)?.mailbox ?? []);
+    if (mailboxes.some(({ waiting, inHand }) => waiting + inHand > 0)) return true;
+    return this.#server.clients > 0 || this.#loop.busy || (await this.gateway.openConnections()) > 0;
   }
 
   /** Stops on the owner's command: programs that are connected do not start the node again. */
@@ -253,7 +281,11 @@ function otlpExporter({ runtime, otlp: settings }: HostInit, node: EclipticNode)
   return exporter;
 }
 
-async function openResources(init: HostInit, parts: Parts, closeServer: () => unknown): Promise<HostResources> {
+async function openResources(
+  init: HostInit,
+  parts: Parts,
+  { closeServer, mesh }: { closeServer: () => unknown; mesh: () => LocalEndpoint | undefined },
+): Promise<HostResources> {
   const { runtime, dataFolder, env } = init;
   const control = controlPath(dataFolder, env);
   const lock = lockNode(dataFolder, runtime);
@@ -262,15 +294,28 @@ async function openResources(init: HostInit, parts: Parts, closeServer: () => un
   parts.add({ name: 'control connections', stop: closeServer });
   forgetStopped(dataFolder);
   await clearStaleSocket(control);
-  const children = await Children.open(runtime, { folder: join(dataFolder, 'children') });
+  const jails = new Jails(runtime, {
+    folder: join(dataFolder, 'jails'),
+    hidden: [dataFolder, dirname(control)].map((path) => realpathSync(path)),
+    fixed: init.loaded.file === undefined ? [] : [init.loaded.file],
+    mesh,
+  });
+  const children = await Children.open(runtime, { folder: join(dataFolder, 'children'), jails });
   const approvals = new Approvals(runtime, { folder: dataFolder });
   parts.add({ name: 'approvals', stop: () => approvals.close() });
   parts.add({ name: 'child processes', stop: () => children.close() });
-  return { children, approvals, lanes: new Lanes(join(dataFolder, 'lanes')), control };
+  const git = new Git({ runtime, children });
+  const worktrees = new Worktrees({ runtime, git }, { folder: dataFolder });
+  return { children, jails, approvals, lanes: new Lanes(join(dataFolder, 'lanes')), git, worktrees, control };
 }
 
 /** Credentials, upstream MCP servers and agent programs, with the owner's consent where they need it. */
-function toolsOf(init: HostInit, node: EclipticNode, { children, approvals, lanes }: HostResources) {
+function toolsOf(
+  init: HostInit,
+  node: EclipticNode,
+  { children, approvals, lanes, worktrees }: HostResources,
+  store: Store,
+) {
   const { runtime, dataFolder, env } = init;
   const { config } = init.loaded;
   const { mcp: service, observability, providers, providerEvents: events } = node;
@@ -292,7 +337,8 @@ function toolsOf(init: HostInit, node: EclipticNode, { children, approvals, lane
   );
   const memory = new MemoryWatch(runtime);
   const workers = new Workers({
-    ...{ runtime, children, memory, providers, events, registry: node.registry, lanes, gate, credentials },
+    ...{ runtime, children, memory, providers, events, registry: node.registry, lanes, worktrees, gate, credentials },
+    store,
     allowPrivate: config.http?.allowPrivate,
     reachable: (key) => node.network?.peers.reachable(key) ?? false,
     rolePrompt: async ({ id, card }) => (await rolePrompt(id)) ?? roleOf(card),

@@ -1,3 +1,4 @@
+import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import { type Profiles, SharedProject, StoreProfiles } from '../a2a/server/profiles.js';
 import { MemoryTaskRecords, StoreTaskRecords } from '../a2a/server/task-records.js';
 import { Agent, type AgentComponents } from '../agent/agent.js';
@@ -21,14 +22,17 @@ import { CALLER_PROTOCOL } from '../mesh/registry-index.js';
 import type { A2ARouter } from '../mesh/router.js';
 import type { A2AEnvelope } from '../mesh/schemas.js';
 import type { ThreadTable } from '../mesh/thread-table.js';
+import type { BrokerAccess } from '../nats/broker.js';
 import { Identity } from '../network/membership/identity.js';
 import type { Network } from '../network/peers/network.js';
+import type { Objects } from '../objects/objects.js';
 import type { ProviderEvents } from '../providers/adapter/events.js';
 import { reportHealth } from '../providers/registry/provider-agent.js';
 import type { ProviderRegistry } from '../providers/registry/registry.js';
 import { within } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
+import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
 import { nodeFamilies } from '../telemetry/node-metrics.js';
 import { type Readiness, ReadinessCheck } from '../telemetry/readiness.js';
@@ -48,9 +52,13 @@ type PublicComponents = Pick<
 >;
 
 export interface NodeComponents extends PublicComponents, AgentComponents {
+  brokerAccess: BrokerAccess | undefined;
   parts: Parts;
   identity: Identity;
   store: Store | undefined;
+  registers: Registers | undefined;
+  /** The tasks of the owner's other nodes, if there is a network. */
+  edge: MeshEdge | undefined;
 }
 
 const OWNER_MAIL = { fetchesMail: true, protocols: [mailProtocol('polls'), CALLER_PROTOCOL] };
@@ -74,6 +82,8 @@ export class EclipticNode {
   readonly providers: ProviderRegistry;
   readonly providerEvents: ProviderEvents;
   readonly documents: Documents;
+  /** Files that agents have attached to messages. */
+  readonly objects: Objects;
   readonly swarms: Swarms;
   /** Durable messages: receipts, outbox, inboxes. Only if the node has a store. */
   readonly mail: Mail | undefined;
@@ -103,6 +113,7 @@ export class EclipticNode {
     this.providers = components.providers;
     this.providerEvents = components.providerEvents;
     this.documents = components.documents;
+    this.objects = components.objects;
     this.swarms = components.swarms;
     this.mail = components.mail;
     this.records = components.records;
@@ -120,6 +131,11 @@ export class EclipticNode {
     });
     // The operator has no agent process, so its durable proposals are resumed here.
     if (components.proposals?.has('operator')) this.operator();
+  }
+
+  /** @internal For `ecliptic nats`. Only if the node uses NATS. */
+  get brokerAccess(): BrokerAccess | undefined {
+    return this.#components.brokerAccess;
   }
 
   /** Whether the node can take work, and why not. */
@@ -152,6 +168,7 @@ export class EclipticNode {
         records,
         profiles,
         callerAgent,
+        isAgent: (name) => this.#agents.has(name) && !this.#callers.has(name),
         metrics: () => this.metricsText(),
         readiness: () => this.readiness(),
       },

@@ -2,9 +2,10 @@ import { profiles, projects, pushConfigs, sessions, taskEvents, tasks } from '..
 import { keepers, leases } from '../coding-agents/leases/tables.js';
 import { acquaintances, letters, members } from '../coding-agents/mailbox/tables.js';
 import { stateSegments } from '../documents/tables.js';
-import { addresses, agentState, inbox, outbox, permits, receipts, watches } from '../mail/tables.js';
+import { addresses, agentState, inbox, outbox, permits, receipts, relays, watches } from '../mail/tables.js';
 import { audit, journal } from '../mesh/audit/tables.js';
 import { runEvents, runs } from '../plans/tables.js';
+import { agentConversations } from '../providers/acp/tables.js';
 import { silentLogger } from '../runtime/runtime.js';
 import { cursors, meta } from '../store/common-tables.js';
 import { FileStore, type FileStoreOptions } from '../store/file-store.js';
@@ -19,6 +20,7 @@ export const TABLES: readonly Table[] = [
   outbox,
   inbox,
   receipts,
+  relays,
   watches,
   cursors,
   addresses,
@@ -43,6 +45,7 @@ export const TABLES: readonly Table[] = [
   swarmFindings,
   leases,
   keepers,
+  agentConversations,
   meta,
 ];
 

@@ -97,7 +97,7 @@ describe('a result is judged [RL3]', () => {
     const { judgement } = judge(node('setInterval(() => {}, 1000)'), 1, {}, late.signal);
     late.abort(new EclipticError('REQUEST_TIMEOUT', 'too late'));
     await expect(judgement).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' });
-    await vi.waitFor(() => expect(children.size).toBe(0));
+    await vi.waitFor(() => expect(children.size).toBe(0), 20_000);
   });
 
   it.each([

@@ -176,7 +176,7 @@ class Turn {
     if (task.phase === 'running') this.#set(id, { lostFrom: undefined });
     switch (event.type) {
       case 'finished':
-        this.#set(id, { result: event.result, by: event.by });
+        this.#set(id, { result: event.result, by: event.by, branch: event.branch });
         if (this.#plan(id).validated) {
           this.#set(id, { phase: 'validating', unjudged: true });
           this.#do('validate', id, task);

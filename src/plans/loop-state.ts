@@ -2,6 +2,7 @@ import type { Usage } from '../agent/usage.js';
 import type { AgentTier } from '../mesh/schemas.js';
 import type { ErrorCode } from '../runtime/errors.js';
 import type { Step } from '../runtime/machine.js';
+import type { BranchReport } from '../work/branch-report.js';
 
 /** A task as the machine sees it. */
 export interface LoopTask {
@@ -66,6 +67,8 @@ export interface TaskState {
   readonly by?: string | undefined;
   /** Of all attempts, as far as the workers reported it. */
   readonly usage?: Usage | undefined;
+  /** What the latest attempt left in its git worktree. */
+  readonly branch?: BranchReport | undefined;
   /** When its first attempt in this run began. */
   readonly startedAt?: number | undefined;
   /** Why it failed, waits for another attempt, or is blocked. */
@@ -117,7 +120,12 @@ export type LoopEvent =
   /** The node restarted: work under way is lost. */
   | { readonly type: 'resumed'; readonly at: number }
   | { readonly type: 'stopped'; readonly at: number }
-  | (OfAttempt & { readonly type: 'finished'; readonly result: unknown; readonly by?: string | undefined })
+  | (OfAttempt & {
+      readonly type: 'finished';
+      readonly result: unknown;
+      readonly by?: string | undefined;
+      readonly branch?: BranchReport | undefined;
+    })
   /** `by`: the agent that had accepted it. */
   | (OfAttempt & { readonly type: 'failed'; readonly error: Reason; readonly by?: string | undefined })
   | (OfAttempt & Judgement & { readonly type: 'judged' })

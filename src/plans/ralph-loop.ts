@@ -81,6 +81,10 @@ export class RalphLoop {
     };
   }
 
+  get busy(): boolean {
+    return this.#runs.size > 0;
+  }
+
   /** Resumes the runs of an earlier process. Call it once the agents have joined. */
   async resume(): Promise<void> {
     await this.#records.prune();

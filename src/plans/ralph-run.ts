@@ -5,6 +5,7 @@ import { Callbacks, logCallback } from '../runtime/callbacks.js';
 import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
+import { type BranchReport, branchIn } from '../work/branch-report.js';
 import type { AgentById, Assignment, Dispatcher, TaskInput } from './dispatcher.js';
 import type { Judge } from './judge.js';
 import { askAdviser } from './judge.js';
@@ -233,9 +234,12 @@ export class RalphRun {
     const state = this.#state.tasks.get(id)!;
     switch (what) {
       case 'dispatch': {
+        let branch: BranchReport | undefined;
         const onProgress = (value: unknown, by?: string) => {
           if (signal.aborted) return;
           const usage = usageIn(value);
+          const found = branchIn(value);
+          if (found) branch = found;
           if (usage) this.#addUsage(work, usage, id, state.attempt);
           else this.#tell({ event: 'progress', run: run.id, id, by: by ?? null, value });
         };
@@ -244,7 +248,7 @@ export class RalphRun {
         };
         const assignment = { ...about, input: this.#input(task), onProgress, onAccepted };
         const { result, by } = await dispatcher.dispatch(assignment);
-        return { type: 'finished', result: result ?? null, ...(by !== undefined && { by }) };
+        return { type: 'finished', result: result ?? null, ...(by !== undefined && { by }), ...(branch && { branch }) };
       }
       case 'validate': {
         const assignment = { ...about, input: this.#input(task) };

@@ -1,4 +1,5 @@
 import { addUsage, type Usage } from '../agent/usage.js';
+import type { BranchReport } from '../work/branch-report.js';
 import type { LoopState, Phase, Reason, RunStatus, TaskState } from './loop-state.js';
 import type { RunRecord, RunSummary } from './run-records.js';
 
@@ -13,6 +14,8 @@ export interface TaskView {
   readonly startedAt?: number | undefined;
   /** Of all attempts, as far as the workers reported it. */
   readonly usage?: Usage | undefined;
+  /** What its latest attempt left in a git worktree. */
+  readonly branch?: BranchReport | undefined;
   /** Of a done task; left out if it is too large. */
   readonly result?: unknown;
 }
@@ -59,9 +62,14 @@ export function viewOf(record: RunRecord, state: LoopState, updatedAt: number): 
 }
 
 export function taskView(id: string, task: TaskState): TaskView {
-  const { phase, attempt, by = null, reason = null, since, startedAt, usage, result } = task;
+  const { phase, attempt, by = null, reason = null, since, startedAt, usage, branch, result } = task;
   const about = { id, phase, attempt, by, reason, since };
-  const view = { ...about, ...(startedAt !== undefined && { startedAt }), ...(usage && { usage }) };
+  const view = {
+    ...about,
+    ...(startedAt !== undefined && { startedAt }),
+    ...(usage && { usage }),
+    ...(branch && { branch }),
+  };
   if (phase !== 'done' || JSON.stringify(result ?? null).length > MAX_RESULT_CHARS) return view;
   return { ...view, result: result ?? null };
 }

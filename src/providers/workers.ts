@@ -3,6 +3,7 @@ import type { Message } from '../agent/message.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { jsonIn } from '../runtime/json-text.js';
+import type { Store } from '../store/store.js';
 import type { ActionGate } from '../system/approvals/action-gate.js';
 import { type CredentialSource, DEFAULT_WORKSPACE } from '../system/secrets/credential-source.js';
 import { a2aConfig, type RemoteAgentsSettings, remoteAgents } from './a2a/remote-agents.js';
@@ -21,14 +22,19 @@ import { ModelAdapter, type ModelConfig } from './model/model-adapter.js';
 import { agentCapability, serveThroughProvider } from './registry/provider-agent.js';
 import type { ExecuteRoute, ProviderRegistry } from './registry/registry.js';
 import { Worker, type WorkerLanguage } from './registry/worker.js';
+import { WorktreeWorker } from './worktree/worktree-worker.js';
+import type { WorktreeSettings, Worktrees } from './worktree/worktrees.js';
 
 interface WorkersComponents extends HostComponents {
   registry: AgentRegistry;
   providers: ProviderRegistry;
   events: ProviderEvents;
   lanes: Lanes;
+  worktrees: Worktrees;
   gate: ActionGate;
   credentials: CredentialSource;
+  /** Keeps the conversations of coding agents. Default: in memory. */
+  store?: Store | undefined;
   meshAccess: (agentId: string, description: AcpDescription) => McpServer;
   /** Can this node talk to that one now? */
   reachable: (node: string) => boolean;
@@ -44,6 +50,8 @@ export type WorkerInit = WorkerKind & {
   /** Default 10. */
   readonly concurrency?: number;
   readonly healthMs?: number | undefined;
+  /** Each task runs in a git worktree of its own. */
+  readonly worktree?: WorktreeSettings | undefined;
 };
 
 type WorkerKind =
@@ -102,7 +110,7 @@ export class Workers {
       {
         ...place,
         type,
-        config: type === 'a2a' ? a2aConfig(init.config) : init.config,
+        config: this.#configOf(agent, init),
         workspaceId: DEFAULT_WORKSPACE,
         concurrencyLimit: concurrency,
         ...(usesLane(init) && { laneId: lanes.open(laneId).id }),
@@ -112,8 +120,27 @@ export class Workers {
     );
   }
 
-  #worker(agent: Agent, { type, config }: WorkerInit, laneId: string) {
-    const { lanes, meshAccess, rolePrompt, ...components } = this.#components;
+  /** A jailed program that runs on works in the worktrees of its agent. */
+  #configOf(agent: Agent, { type, config, worktree }: WorkerInit) {
+    if (type === 'a2a') return a2aConfig(config);
+    if ((type !== 'acp' && type !== 'command') || !config.jail || !worktree) return config;
+    const write = [...(config.jail.write ?? []), this.#components.worktrees.folderOf(agent.id)];
+    return { ...config, jail: { ...config.jail, write } };
+  }
+
+  #worker(agent: Agent, init: WorkerInit, laneId: string) {
+    const worker = this.#plainWorker(agent, init, laneId);
+    const { worktree: settings, type, config } = init;
+    if (settings === undefined || type === 'a2a') return worker;
+    const { worktrees, lanes } = this.#components;
+    const cwd = config.cwd ?? lanes.open(laneId).folder;
+    return new WorktreeWorker(worker as ProviderAdapter<unknown, WorkerTask>, {
+      ...{ agent: agent.id, cwd, settings, worktrees },
+    });
+  }
+
+  #plainWorker(agent: Agent, { type, config }: WorkerInit, laneId: string) {
+    const { lanes, meshAccess, rolePrompt, worktrees: _, ...components } = this.#components;
     if (type === 'a2a') return remoteAgents({ ...components, agent }, config);
     const parts = { ...components, lane: lanes.open(laneId) };
     // Credentials belong to the agent, whichever of its workers uses them.

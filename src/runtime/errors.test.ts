@@ -7,6 +7,7 @@ import { type Life, World } from '../../test/durable/simulated-mail.js';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { providerTriggers } from '../../test/providers/error-triggers.js';
 import { rawClient } from '../../test/raw-client.js';
+import { workspaceTriggers } from '../../test/workspaces/error-triggers.js';
 import { fetchAgentCard } from '../a2a/client/remote-agents.js';
 import { loadGrpc } from '../a2a/grpc/service-definition.js';
 import { admitDelegation } from '../a2a/protocol/delegation.js';
@@ -28,7 +29,9 @@ import { CredentialStore } from '../mcp/upstream/login-attempt.js';
 import { Logins } from '../mcp/upstream/logins.js';
 import { audit } from '../mesh/audit/tables.js';
 import { A2AObservability } from '../mesh/observability.js';
-import { checkSignedCard } from '../network/membership/announcements.js';
+import { NatsConnection } from '../nats/connection.js';
+import { Identity } from '../network/membership/identity.js';
+import { checkSignedCard } from '../network/membership/signed-cards.js';
 import type { Config } from '../node/config/schema.js';
 import { ControlClient } from '../node/control/client.js';
 import { completeId } from '../node/control/context.js';
@@ -36,6 +39,7 @@ import { findStory } from '../node/control/story/find.js';
 import { AnswerRecord } from '../node/devices/answer-record.js';
 import { Host } from '../node/host.js';
 import { openStore } from '../node/tables.js';
+import type { ObjectLimits } from '../objects/limits.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { Approvals } from '../system/approvals/approvals.js';
@@ -52,9 +56,17 @@ const cleanups: (() => unknown)[] = [];
 /** The one code that exists so that it can be shown that nothing produces it. */
 type Met = Exclude<ErrorCode, 'PROVIDER_UNKNOWN'>;
 
+async function attaching(objects: Partial<ObjectLimits> = {}) {
+  const node = await createNode({ network: { dht: false, folder: temporaryFolder() }, limits: { objects } });
+  cleanups.push(() => node.stop());
+  const [alice, bob, carol] = ['alice', 'bob', 'carol'].map((id) => node.agent({ id }));
+  return { alice: alice!, bob: bob!, carol: carol! };
+}
+
 /** For each code, something a user of the package can do to meet it. A code without an entry does not compile. */
 const triggers: Record<Met, () => unknown> = {
   ...providerTriggers(cleanups),
+  ...workspaceTriggers(cleanups),
   AGENT_NOT_FOUND: async () => {
     const { alice } = await start();
     return alice.send('nobody', 1);
@@ -306,6 +318,13 @@ const triggers: Record<Met, () => unknown> = {
     await host.stop();
     return nodes.settled(guest.network.join(code));
   },
+  BROKER_UNREACHABLE: async () => {
+    const runtime = systemRuntime();
+    const servers = ['nats://127.0.0.1:1'];
+    const connection = new NatsConnection({ runtime, identity: Identity.create(runtime) }, { servers });
+    await connection.start();
+    return connection.ready(10).finally(() => connection.stop());
+  },
   ADDRESS_UNUSABLE: async () => {
     const node = await createNode({ network: { listen: { host: '203.0.113.1', port: 7 }, dht: false } });
     cleanups.push(() => node.stop());
@@ -374,6 +393,12 @@ const triggers: Record<Met, () => unknown> = {
     const children = await Children.open(systemRuntime());
     cleanups.push(() => children.close());
     return children.start({ command: 'no-such-program' });
+  },
+  JAIL_UNAVAILABLE: async () => {
+    const children = await Children.open(systemRuntime());
+    cleanups.push(() => children.close());
+    const jail = { name: 'mars', workspace: temporaryFolder(), required: true };
+    return children.start({ command: 'true', jail });
   },
   PROCESS_ENDED: async () => {
     const children = await Children.open(systemRuntime());
@@ -468,6 +493,28 @@ const triggers: Record<Met, () => unknown> = {
     limiter.take('alice');
   },
   LOOP_STOPPED: () => new LoopGuard(systemRuntime(), { hops: 8 }).pass('alice', 'bob', 9),
+  OBJECT_NOT_FOUND: async () => {
+    const { alice } = await attaching();
+    return alice.objects.remove({ object: 'none' });
+  },
+  OBJECT_REFUSED: async () => {
+    const { alice, bob, carol } = await attaching();
+    const ref = await alice.objects.put(Buffer.from('text'), { to: bob.id });
+    return carol.objects.save(ref, join(temporaryFolder(), 'file'));
+  },
+  OBJECT_TOO_LARGE: async () => {
+    const { alice, bob } = await attaching({ objectBytes: 3 });
+    return alice.objects.put(Buffer.from('text'), { to: bob.id });
+  },
+  OBJECTS_FULL: async () => {
+    const { alice, bob } = await attaching({ agentBytes: 3 });
+    return alice.objects.put(Buffer.from('text'), { to: bob.id });
+  },
+  OBJECT_DAMAGED: async () => {
+    const { alice, bob } = await attaching();
+    const ref = await alice.objects.put(Buffer.from('text'), { to: bob.id });
+    return bob.objects.save({ ...ref, sha256: '0'.repeat(64) }, join(temporaryFolder(), 'file'));
+  },
   LEASE_NOT_FOUND: async () => (await startHost(temporaryFolder())).codingAgents.leases.revoke('none'),
   HOST_REFUSED: async () => httpCode(await startHost(temporaryFolder()), { origin: 'http://evil.example' }),
   PROPOSAL_TIMEOUT: async () => {

@@ -10,7 +10,9 @@ export const CANDIDATES = NAMED + 1;
 export function ambiguousId(given: string, candidates: readonly string[]): EclipticError {
   const more = candidates.length > NAMED ? ', …' : '';
   const named = candidates.slice(0, NAMED);
-  return new EclipticError('AMBIGUOUS_ID', `several ids begin with "${given}": ${named.join(', ')}${more}`, {
+  // The part of a task id after the dot is the key of its node, which is of no use in a list to choose from.
+  const shown = named.map((id) => id.split('.', 1)[0]);
+  return new EclipticError('AMBIGUOUS_ID', `several ids begin with "${given}": ${shown.join(', ')}${more}`, {
     candidates: named,
   });
 }

@@ -1,4 +1,3 @@
-import { randomBytes, randomFillSync, randomInt } from 'node:crypto';
 import { type Logger, type Runtime, silentLogger, type Timer } from './runtime.js';
 import type { Tracer } from './tracing.js';
 import { UlidSource } from './ulid.js';
@@ -15,6 +14,9 @@ interface SystemRuntimeInit {
   /** Default: no spans. */
   tracer?: Tracer | undefined;
 }
+
+/** Node loads it with its first use: most commands draw nothing, and it would be a fourth of their start. */
+const crypto = () => process.getBuiltinModule('node:crypto');
 
 /** The system's clock, timers and randomness. */
 export function systemRuntime(init: SystemRuntimeInit = {}): Runtime {
@@ -75,13 +77,13 @@ class SystemRuntime implements Runtime {
   }
 
   random(): number {
-    return randomInt(RANDOM_RANGE) / RANDOM_RANGE;
+    return crypto().randomInt(RANDOM_RANGE) / RANDOM_RANGE;
   }
 
   bytes(count: number): Uint8Array {
-    if (count > POOL_BYTES) return randomBytes(count);
+    if (count > POOL_BYTES) return crypto().randomBytes(count);
     if (this.#poolLeft < count) {
-      randomFillSync(this.#pool);
+      crypto().randomFillSync(this.#pool);
       this.#poolLeft = POOL_BYTES;
     }
     const end = this.#poolLeft;

@@ -15,7 +15,7 @@ export interface MeasuredNode {
 }
 
 /** States without any member are shown as zero, so that a graph has no gaps. */
-const PEER_STATES = ['connected', 'suspected', 'away', 'lost', 'incompatible', 'removed'] as const;
+const PEER_STATES = ['connected', 'idle', 'suspected', 'away', 'lost', 'incompatible', 'removed'] as const;
 const PROVIDER_STATES = ['healthy', 'degraded', 'unavailable', 'starting', 'failed', 'draining'] as const;
 
 /** Messages and work that wait, by queue. */

@@ -48,9 +48,10 @@ export function usageIn(report: unknown): Usage | undefined {
 
 /** In words, for people: "1200 tokens in, 80 out, 2 model calls, $0.0031". */
 export function describeUsage({ inputTokens, outputTokens, modelCalls, costUsd }: Usage): string {
-  const calls = `${modelCalls} model call${modelCalls === 1 ? '' : 's'}`;
+  // Coding agents do not tell how often they ask their model.
+  const calls = modelCalls === 0 ? '' : `, ${modelCalls} model call${modelCalls === 1 ? '' : 's'}`;
   const cost = costUsd === undefined ? '' : `, $${Number(costUsd.toPrecision(4))}`;
-  return `${inputTokens} tokens in, ${outputTokens} out, ${calls}${cost}`;
+  return `${inputTokens} tokens in, ${outputTokens} out${calls}${cost}`;
 }
 
 function amount(value: unknown): number {

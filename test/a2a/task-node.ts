@@ -23,9 +23,16 @@ export class TaskNode {
     this.held = held;
   }
 
-  static async start(init: GatewayInit = {}, nodeInit: NodeInit = {}): Promise<TaskNode> {
+  /** A node with those agents, or without any. */
+  static async start(init: GatewayInit = {}, nodeInit: NodeInit = {}, { agents = true } = {}): Promise<TaskNode> {
     const node = await createNode(nodeInit);
     const held = new Map<string, Held>();
+    if (agents) TaskNode.#addAgents(node, held);
+    const gateway = await node.serve({ port: 0, ...init });
+    return new TaskNode(node, gateway, held);
+  }
+
+  static #addAgents(node: EclipticNode, held: Map<string, Held>): void {
     node.agent({ id: 'echo' }).onTask((task) => {
       task.progress('thinking');
       return `you said ${task.text}`;
@@ -77,8 +84,6 @@ export class TaskNode {
           held.set(String(payload), { task: undefined as never, finish: resolve, crash: resolve });
         }),
     );
-    const gateway = await node.serve({ port: 0, ...init });
-    return new TaskNode(node, gateway, held);
   }
 
   get url(): string {

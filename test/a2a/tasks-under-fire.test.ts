@@ -134,7 +134,7 @@ class Scene {
     const timeoutMs = this.pick([undefined, undefined, 1_000, 5_000]);
     const request = { message, configuration: { returnImmediately: this.runtime.random() < 0.5 } };
     const terms = { agent: this.pick(AGENTS)!, timeoutMs };
-    const sent = this.service.send(OWNER, request, terms);
+    const sent = Promise.resolve(this.service.send(OWNER, request, terms));
     // The same send, sooner or later, is the same task.
     this.runtime.setTimer(() => {
       const again = this.service.send(OWNER, request, terms);
@@ -150,7 +150,7 @@ class Scene {
       (what) => {
         if ('message' in what) return;
         this.tasks.push(what.stored.id);
-        what.stored.settled().catch(() => {});
+        void Promise.resolve(what.stored.settled()).catch(() => {});
       },
       () => {},
     );
@@ -175,7 +175,7 @@ class Scene {
   say(id: string): void {
     const text = `s-${this.#messages++}`;
     const message = { messageId: text, role: 'ROLE_USER' as const, parts: [{ text }], taskId: id };
-    for (let i = 0; i < 2; i++) void this.service.send(OWNER, { message }).catch(() => {});
+    for (let i = 0; i < 2; i++) void Promise.resolve(this.service.send(OWNER, { message })).catch(() => {});
   }
 
   cancel(id: string): void {

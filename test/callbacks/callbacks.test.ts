@@ -53,12 +53,26 @@ const NONE: ReadonlySet<string> = new Set([
   'ParticipationComponents.onAbandoned',
   'ParticipationComponents.onEscalation',
   'ParticipationComponents.onNews',
+  // Part of the check, which rejects with its failure and withdraws the question.
+  'CheckOptions.onWaiting',
+  // Heard by sends and streams of the task service.
+  'StoredTask.watch',
   // Awaited by `Lanes.reopen`, which rejects with its failure.
   'Lanes.onReopen',
   // Heard by the adapter and the catalogue of the node itself.
   'Upstream.watch',
   // Gives an iterator.
   'OperatorTasks.follow',
+  // Between parts of the node itself.
+  'DirectoryListener.onEntry',
+  'DirectoryListener.onGone',
+  'DirectoryListener.onHeard',
+  'DirectoryListener.onOutdone',
+  'NodeDirectory.onGone',
+  'Registers.onReachable',
+  'Registers.watch',
+  'SharedLogs.watch',
+  'RequestTerms.onGone',
   // A table of the store.
   'Tables.watches',
 ]);

@@ -1,59 +1,26 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/node/config/schema.js';
 import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import type { Approval } from '../../src/system/approvals/approval-queue.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
-import { PROGRAMS, WAYS } from './coding-clients.js';
-import { type Script, ScriptedModel } from './scripted-model.js';
-
-type AcpConfig = NonNullable<NonNullable<Config['agents']>[string]['acp']>;
+import { Repository } from '../workspaces/repository.js';
+import { type AcpConfig, acpAgent, converse } from './acp-world.js';
 
 const TEXT = 'The parser is fixed:\n\n- empty input is an empty list\n- all tests pass';
 
-/** The program of each agent, and the client whose settings it shares. */
-const AGENTS = {
-  claude: { words: ['claude-agent-acp'], way: 'claude-code', settings: undefined },
-  gemini: { words: ['gemini', '--acp'], way: 'gemini', settings: join('.gemini', 'settings.json') },
-  opencode: { words: ['opencode', 'acp'], way: 'opencode', settings: join('.config', 'opencode', 'opencode.json') },
-} as const;
-
-/** One of these agents with its own home folder; `env` replaces its client's environment. */
-function acpAgent(cluster: Cluster, id: keyof typeof AGENTS, model: string, env?: Record<string, string>): AcpConfig {
-  const { words, way, settings } = AGENTS[id];
-  const [program, ...args] = words;
-  const home = join(cluster.folder, `home-${id}`);
-  mkdirSync(home, { recursive: true });
-  if (settings) {
-    const file = join(home, settings);
-    mkdirSync(join(file, '..'), { recursive: true });
-    writeFileSync(file, WAYS[way]!.settings(model));
-  }
-  return {
-    command: join(PROGRAMS, program),
-    args,
-    env: { HOME: home, ...(env ?? WAYS[way]!.env(model)) },
-  };
+interface More {
+  readonly agent?: NonNullable<Config['agents']>[string];
+  readonly policy?: Config['policy'];
 }
 
-async function start(cluster: Cluster, acp: AcpConfig): Promise<ProcessNode> {
-  const config = { roster: false, agents: { worker: { acp } } };
+async function start(cluster: Cluster, acp: AcpConfig, { agent, policy }: More = {}): Promise<ProcessNode> {
+  const config = { roster: false, agents: { worker: { acp, ...agent } }, ...(policy && { policy }) };
   const node = await cluster.start('desk', { args: ['--no-dht'], config });
   // The agent writes to its home until it ends, which it does with its node.
   cluster.onEnd(async () => void (await node.stop()));
   return node;
-}
-
-async function modelIn(cluster: Cluster): Promise<ScriptedModel> {
-  const model = await ScriptedModel.start();
-  cluster.onEnd(() => model.close());
-  return model;
-}
-
-async function converse(cluster: Cluster, script: Script): Promise<{ model: ScriptedModel; url: string }> {
-  const model = await modelIn(cluster);
-  return { model, url: model.converse('worker', script) };
 }
 
 const worker = async (node: ProcessNode) => (await node.call<ProviderRow[]>('providers'))[0]!;
@@ -120,6 +87,40 @@ describe('claude over the Agent Client Protocol', () => {
       expect(answers).toEqual(Array.from({ length: count }, (_, n) => `answer ${n}`));
       expect(pids.size).toBe(1);
       expect(await worker(node)).toMatchObject({ completed: count, failed: 0, state: 'healthy' });
+      expect(model.faults).toEqual([]);
+    }),
+  );
+
+  it(
+    'works in a worktree of its own, and its answer has the branch with the commit [WT.18]',
+    inCluster(async (cluster) => {
+      const repository = Repository.create();
+      cluster.onEnd(async () => repository.remove());
+      const { model, url } = await converse(cluster, [
+        { tool: 'Bash', input: { command: 'pwd && echo "by claude" >> a.txt', description: 'Appends a line' } },
+        { text: 'Appended.' },
+      ]);
+      const acp = { ...acpAgent(cluster, 'claude', url), cwd: repository.folder };
+      const node = await start(cluster, acp, {
+        agent: { workspace: { worktree: true } },
+        policy: [{ action: '*', decision: 'allow' }],
+      });
+      const { status, artifacts = [] } = await runTask(node, 'append a line to a.txt');
+      expect(status.state).toBe('TASK_STATE_COMPLETED');
+      const said = artifacts.flatMap(({ parts }) => parts.map(({ text }) => text));
+      expect(said).toContain('Appended.');
+      expect(said).toContainEqual(
+        expect.stringMatching(/^branch ecliptic\/worker\/\w+: 1 commit, 1 file changed, \+1 -0$/),
+      );
+      const [row] = await node.call<{ branch: string; folder: string }[]>('workspaces');
+      expect(
+        model
+          .of('worker')
+          .results.map(({ text }) => text)
+          .join(),
+      ).toContain(row!.folder);
+      expect(repository.git('show', `${row!.branch}:a.txt`)).toBe('one\nby claude');
+      expect(readFileSync(join(repository.folder, 'a.txt'), 'utf8')).toBe('one\n');
       expect(model.faults).toEqual([]);
     }),
   );

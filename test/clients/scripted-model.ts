@@ -67,6 +67,8 @@ class Conversation {
   /** The results of tool searches. */
   readonly found: Received[] = [];
   seen = '';
+  /** What the latest request showed: the conversation as the client has it. */
+  latest: readonly string[] = [];
   readonly #known = new Set<string>();
   readonly #callNames = new Map<string, string>();
   #steps: Script;
@@ -90,6 +92,9 @@ class Conversation {
   /** The client repeats the whole conversation with each request. */
   read({ turns, tools }: ReadRequest): void {
     this.offers.push(tools.map(({ name }) => name));
+    this.latest = turns.map((turn) =>
+      turn.role === 'tool' ? plainText(turn.content) : turn.role === 'model' ? '' : turn.text,
+    );
     for (const [index, turn] of turns.entries()) {
       if (turn.role === 'model') continue;
       const key = turn.role === 'tool' ? `tool ${turn.call}` : `${turn.role} ${index} ${digest(turn.text)}`;

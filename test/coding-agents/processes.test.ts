@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { ALL_TOOLS } from '../../src/coding-agents/tools/tool-list.js';
@@ -51,6 +51,29 @@ describe('a coding agent’s process', () => {
       // Without a free port of the system's choice, the node would be at 3000 or one of the next hundred.
       const port = Number(new URL(started!.http).port);
       expect(port < 3_000 || port > 3_100, String(port)).toBe(true);
+    }),
+  );
+
+  it(
+    'starts one with the user’s own settings, which exits when it is not used and comes back at its port [BG.1 BG.2]',
+    inCluster(async (cluster) => {
+      const data = join(cluster.folder, 'state');
+      const config = join(cluster.folder, '.config', 'ecliptic', 'ecliptic.json');
+      mkdirSync(join(config, '..'), { recursive: true });
+      writeFileSync(config, '{ "roster": false, "network": { "dht": false }, "background": { "idleMs": 1000 } }');
+      cluster.onEnd(async () => void (await cluster.run(['down', '--data', data])));
+      for (let round = 1; round <= 2; round++) {
+        const agent = await CodingAgent.start(cluster, ['--as', 'alice', '--data', data]);
+        await agent.call('mesh_peers');
+        await agent.leave();
+        await until(async () => stopsLogged(data) === round, 'the node stops');
+      }
+      const [first, second, ...more] = startsLogged(data);
+      expect(more).toEqual([]);
+      expect(first).toMatchObject({ config, data });
+      expect(second!.http).toBe(first!.http);
+      // Nobody told it to stop, so that the next client starts it again.
+      expect(existsSync(join(data, 'stopped-at'))).toBe(false);
     }),
   );
 
@@ -186,6 +209,10 @@ async function toolNames(agent: CodingAgent): Promise<string[]> {
 function startsLogged(data: string): { http: string; config: string | null; data: string }[] {
   const lines = readFileSync(join(data, 'node.log'), 'utf8').split('\n');
   return lines.filter((line) => line.includes('"msg":"node started"')).map((line) => JSON.parse(line));
+}
+
+function stopsLogged(data: string): number {
+  return readFileSync(join(data, 'node.log'), 'utf8').split('"msg":"node stopped"').length - 1;
 }
 
 /** A server whose starter does not close its input when it dies. */

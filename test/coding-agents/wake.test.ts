@@ -90,7 +90,7 @@ async function tested(cluster: Cluster, node: ProcessNode, name: string): Promis
   return row!;
 }
 
-describe('an idle agent’s client', () => {
+describe.concurrent('an idle agent’s client', () => {
   it(
     'of Claude Code is woken through its session’s inbox, once its hook has reported the path [ON6]',
     inCluster(async (cluster) => {
@@ -222,7 +222,7 @@ describe('an idle agent’s client', () => {
   );
 });
 
-describe('the end-of-turn hook', () => {
+describe.concurrent('the end-of-turn hook', () => {
   it(
     'of Gemini and of Cursor prolongs the turn for mail that needs the agent, in the client’s own JSON [ON6]',
     inCluster(async (cluster) => {

@@ -21,6 +21,8 @@ interface Place {
   readonly address: string;
   store: MemoryStore;
   document: LiveDocument | undefined;
+  /** Counts its starts and crashes. */
+  life: number;
   /** Tokens that this process inserted; they may or may not survive a crash. */
   tokens: Set<string>;
   reports: { code: string; source: string; reason: string }[];
@@ -54,6 +56,7 @@ export class HostileReplicas {
         address,
         store: new MemoryStore(),
         document: undefined,
+        life: 0,
         tokens: new Set(),
         reports: [],
       };
@@ -78,6 +81,7 @@ export class HostileReplicas {
   async start(place: Place): Promise<void> {
     const { runtime } = this;
     const records = new SegmentRecords(place.store);
+    place.life++;
     place.document = new LiveDocument(
       {
         runtime,
@@ -108,6 +112,7 @@ export class HostileReplicas {
     this.counts.crashes++;
     const document = place.document!;
     place.document = undefined;
+    place.life++;
     for (const other of this.live) other.document.part(place.address);
     if (this.runtime.random() < 0.4) {
       this.counts.rollbacks++;
@@ -212,6 +217,7 @@ export class HostileReplicas {
   }
 
   #linkOf(place: Place): SyncLink {
+    const { life } = place;
     return {
       self: place.address,
       isLocal: () => false,
@@ -220,18 +226,19 @@ export class HostileReplicas {
       sign: (segment) => {
         if (segment.author === place.address) segment.sign(THREAD, place.identity);
       },
-      post: (to, said) => this.#post(place, to, said),
+      post: (to, said) => this.#post(place, life, to, said),
     };
   }
 
-  #post(from: Place, to: string, said: SyncMessage): Promise<RoutingResult> {
-    const life = from.document;
+  #post(from: Place, life: number, to: string, said: SyncMessage): Promise<RoutingResult> {
     return new Promise((resolve) => {
       const result = (delivered: boolean) => {
         resolve({ delivered, path: 'remote', targetAgentId: to, latencyMs: 0 });
       };
       const target = this.places.find(({ address }) => address === to);
       if (!target) return result(true);
+      // Its process was killed; what still runs of it reaches nobody.
+      if (life !== from.life) return result(false);
       if (this.cuts.has([from.name, target.name].sort().join())) return result(false);
       const { faulty } = this;
       // Sometimes the loss is not reported to any replica.
@@ -247,7 +254,7 @@ export class HostileReplicas {
         const corrupted = faulty && copy === 0 && this.runtime.random() < 0.08 ? this.#corrupt(text) : undefined;
         this.runtime.setTimer(
           () => {
-            if (target.document && life === from.document)
+            if (target.document && life === from.life)
               this.#deliver(from.address, target as Place & { document: LiveDocument }, text, corrupted);
             result(true);
           },
@@ -308,7 +315,7 @@ export class HostileReplicas {
     const sign = (stream: string, update: Uint8Array, first = 1, number = first): SegmentWire => {
       const segment = new Segment({ stream, first, number, after: {}, update });
       segment.sign(THREAD, this.mallory.identity);
-      return segment.wire(true);
+      return segment.wire();
     };
     switch (kind) {
       case 0:

@@ -7,7 +7,7 @@ import { stablePort } from '../ports.js';
 
 const WORKER = new URL('./agents/plan-worker.ts', import.meta.url).pathname;
 
-describe('a plan whose worker is on another node', () => {
+describe.concurrent('a plan whose worker is on another node', () => {
   for (const how of ['was killed', 'was stopped'])
     it(
       `gets the result of the task in progress when its own node ${how}, without repeating the task [RL8]`,

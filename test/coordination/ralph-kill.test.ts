@@ -23,7 +23,7 @@ const PLAN = {
   })),
 };
 
-describe('a node that is killed at random moments of a plan of twenty tasks', () => {
+describe.concurrent('a node that is killed at random moments of a plan of twenty tasks', () => {
   it(
     `finishes the plan after restarts, and repeats no finished task, over ${KILLS} kills [RL8]`,
     inCluster(async (cluster) => {

@@ -22,7 +22,7 @@ const SLOW = new URL('./agents/slow.ts', import.meta.url);
 /** The id under which each sent number is stored, or undefined if unknown. */
 type Sent = Map<number, string | undefined>;
 
-describe('two nodes that are killed at random moments, and started again', () => {
+describe.concurrent('two nodes that are killed at random moments, and started again', () => {
   it(
     `lose no acknowledged message, commit none twice and keep the order, over ${rounds} rounds [DM9]`,
     inCluster(async (cluster) => {

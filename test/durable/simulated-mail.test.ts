@@ -27,6 +27,16 @@ describe('durable mail between nodes that crash, over a network that loses, repe
     expectNoFailure(results);
   });
 
+  it('keeps these promises when a custodian that loses and repeats batches relays it too [NM.15]', {
+    timeout,
+  }, async () => {
+    const results = await runAll(seeds, { times: true, relay: true });
+    if (ECLIPTIC_SEED) console.log(results[0]!.log.join('\n'));
+    const batches = results.reduce((sum, { counts }) => sum + (counts.batches ?? 0), 0);
+    if (!ECLIPTIC_SEED) expect(batches).toBeGreaterThan(10 * seeds.length);
+    expectNoFailure(results);
+  });
+
   it('repeats the same history with the same seed', { timeout: 60_000 }, async () => {
     for (const seed of [3, 11]) expect((await runSeed(seed)).log).toEqual((await runSeed(seed)).log);
   });

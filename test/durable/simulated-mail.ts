@@ -16,6 +16,7 @@ import { type MemorySnapshot, MemoryStore } from '../../src/store/memory-store.j
 import type { Condition, Figures, Query, Store, Write } from '../../src/store/store.js';
 import type { RowOf, Table } from '../../src/store/table.js';
 import { type NetworkedNode, Nodes, type NodesInit } from '../nodes-fixture.js';
+import { MemoryCustodian } from './memory-custodian.js';
 
 /** One process's view of the common clock: once the process has ended, nothing of it runs any more. */
 export class ProcessRuntime implements Runtime {
@@ -202,8 +203,12 @@ export class World {
   readonly nodes: Nodes;
   readonly folder = mkdtempSync(join(tmpdir(), 'ecliptic-mail-'));
   readonly stations: Station[] = [];
+  /** Keeps mail for absent nodes, if the nodes have one. */
+  custodian: MemoryCustodian | undefined;
   onEvent: (life: Life, event: A2ALogEvent) => void = () => {};
   onCrash: (life: Life) => void = () => {};
+  /** For nodes that start from now on. */
+  network: Omit<NonNullable<NodeInit['network']>, 'name' | 'folder' | 'discovery'> = {};
 
   constructor(init: NodesInit = {}) {
     this.nodes = new Nodes({ faults: {}, ...init });
@@ -234,7 +239,10 @@ export class World {
     };
     let life: Life | undefined;
     const store: ProcessStore = new ProcessStore(new MemoryStore(station.disk), () => this.crash(life!));
-    const network = { name: station.name, folder: station.folder, discovery: join };
+    const { custodian } = this;
+    const mailRelay = custodian && ((_: Runtime, key: string) => custodian.relay(runtime, key));
+    const own = { name: station.name, folder: station.folder, discovery: join };
+    const network = { ...this.network, ...own, ...(mailRelay && { mailRelay }) };
     const node = (await createNode({ ...station.init, ...init, runtime, store, network })) as NetworkedNode;
     station.key = node.key;
     const events: A2ALogEvent[] = [];
@@ -338,6 +346,8 @@ export interface SeedOptions {
   times?: boolean;
   /** Whether nodes may be stopped with time to finish their work, instead of at once. */
   drain?: boolean;
+  /** Whether a custodian keeps mail for absent nodes. */
+  relay?: boolean;
 }
 
 /** Runs one mesh through the faults that the seed draws, and checks the outcome of its durable mail. */
@@ -425,6 +435,7 @@ class Simulation {
     this.#options = options;
     this.#dice = new Dice(seed);
     this.#world = new World({ seed });
+    if (options.relay) this.#world.custodian = new MemoryCustodian(() => this.#dice.next());
     this.#start = this.#world.runtime.now();
     this.#world.onEvent = (life, event) => this.#onEvent(life, event);
     this.#world.onCrash = (life) => {
@@ -446,6 +457,8 @@ class Simulation {
       `loss ${faults.loss.toFixed(2)}, duplication ${faults.duplication.toFixed(2)}, ${faults.latencyMs[1]} ms`,
     );
     nodes.network.faults = faults;
+    const { custodian } = this.#world;
+    if (custodian) custodian.faults = { unacknowledged: dice.between(0, 0.2), lost: dice.chance(0.5) ? 0 : 0.1 };
     const end = runtime.now() + dice.between(15_000, 40_000);
     const pace = dice.pick([100, 300, 800]);
     const calm = dice.pick([1_000, 3_000, 8_000]);
@@ -638,6 +651,8 @@ class Simulation {
     const { network } = this.#world.nodes;
     const draw = dice.whole(0, 99);
     const up = this.#world.stations.filter(({ life }) => life !== undefined);
+    const { custodian } = this.#world;
+    if (custodian && dice.chance(0.2)) custodian.down = !custodian.down;
     if (up.length === 0) return;
     const station = dice.pick(up);
     const life = station.life!;
@@ -711,6 +726,12 @@ class Simulation {
     for (const timer of this.#plans) timer.cancel();
     nodes.network.healAll();
     nodes.network.faults = { loss: 0, duplication: 0, latencyMs: [1, 1] };
+    if (this.#world.custodian) {
+      this.#world.custodian.down = false;
+      this.#world.custodian.faults = { unacknowledged: 0, lost: 0 };
+      this.count('batches', this.#world.custodian.stored);
+      this.count('lost batches', this.#world.custodian.lost);
+    }
     this.note('everything is healed');
     // A restart may be in progress.
     await runtime.advance(0);
@@ -776,7 +797,9 @@ class Simulation {
   }
 
   #tellStory(story: Receipt): string {
+    // Only the sender's side knows of the custodian.
     return story
+      .filter(({ state }) => state !== 'relayed')
       .map(({ state, at, reason }) => (this.#options.times ? `${state} ${at - this.#start} ${reason ?? ''}` : state))
       .join(', ');
   }

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createJiti } from 'jiti';
@@ -10,11 +10,12 @@ import { expect, type TestContext } from 'vitest';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import { PrivateDht } from '../../src/network/discovery/private-dht.js';
 import type { Network, PeerRow } from '../../src/network/peers/network.js';
-import type { PeerStatus } from '../../src/network/peers/peer.js';
+import type { PeerStatus } from '../../src/network/peers/peer-state.js';
 import { createNode, type EclipticNode, type NodeInit } from '../../src/node/compose.js';
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
+import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
 import { BIN, ROOT } from '../source-files.js';
 
@@ -26,7 +27,7 @@ const LIMIT_MS = 60_000;
 export const SOAK = process.env.ECLIPTIC_SOAK === '1';
 
 /** How the nodes of a scenario reach each other. */
-export type Transport = 'websocket' | 'hyperswarm';
+export type Transport = 'websocket' | 'hyperswarm' | 'nats';
 
 export interface Finished {
   readonly code: number | null;
@@ -43,6 +44,8 @@ export interface NodeSettings {
   env?: Record<string, string>;
   /** How many files and connections it may have open. */
   descriptors?: number;
+  /** The command that it is started with, for example to enter a network namespace. */
+  within?: readonly string[];
 }
 
 /** The output of `up --json`. */
@@ -74,7 +77,8 @@ process.once('SIGTERM', () => {
   process.exit(143);
 });
 
-let witnessSource: string | undefined;
+/** By file. */
+const compiled = new Map<string, string>();
 
 /** Nodes as processes of their own, each with its data folder, and all that a test starts beside them. */
 export class Cluster {
@@ -106,9 +110,16 @@ export class Cluster {
     return dht.bootstrap[0]!;
   }
 
-  /** Options of `up` for a transport; a DHT is started when it needs one. */
+  async natsServer(): Promise<NatsServer> {
+    const server = await NatsServer.start();
+    this.#others.push(() => server.stop());
+    return server;
+  }
+
+  /** Options of `up` for a transport; a DHT or a NATS server is started when it needs one. */
   async argsFor(transport: Transport): Promise<string[]> {
     if (transport === 'websocket') return ['--no-dht', '--listen', '127.0.0.1:0'];
+    if (transport === 'nats') return ['--nats', (await this.natsServer()).url];
     return ['--bootstrap', await this.dht()];
   }
 
@@ -119,12 +130,18 @@ export class Cluster {
     return node as NetworkedNode;
   }
 
-  /** The agent `witness` as JavaScript: every node that reads TypeScript itself takes twice as long to start. */
   witness(): string {
-    const source = readFileSync(WITNESS, 'utf8');
-    witnessSource ??= createJiti(import.meta.url).transform({ source, filename: WITNESS, ts: true });
-    const file = join(this.folder, 'witness.cjs');
-    writeFileSync(file, witnessSource);
+    return this.module(WITNESS);
+  }
+
+  /** An agent's module as JavaScript: every node that reads TypeScript itself takes twice as long to start. */
+  module(filename: string): string {
+    const compile = () =>
+      createJiti(import.meta.url).transform({ source: readFileSync(filename, 'utf8'), filename, ts: true });
+    const source = compiled.get(filename) ?? compile();
+    compiled.set(filename, source);
+    const file = join(this.folder, `${basename(filename, '.ts')}.cjs`);
+    writeFileSync(file, source);
     return file;
   }
 
@@ -134,8 +151,8 @@ export class Cluster {
   }
 
   /** Runs a command to its end. */
-  async run(args: readonly string[], home = this.folder): Promise<Finished> {
-    return finish(this.launch(args, home));
+  async run(args: readonly string[], home = this.folder, env?: Record<string, string>): Promise<Finished> {
+    return finish(this.launch(args, home, env));
   }
 
   launch(
@@ -143,9 +160,9 @@ export class Cluster {
     home = this.folder,
     env: Record<string, string> = {},
     log?: number,
-    descriptors?: number,
+    { descriptors, within = [] }: NodeSettings = {},
   ): ChildProcess {
-    const words = [process.execPath, BIN, ...args];
+    const words = [...within, process.execPath, BIN, ...args];
     const limited = ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, ...words];
     const [program, ...rest] = descriptors === undefined ? words : limited;
     const child = spawn(program!, rest, {
@@ -249,8 +266,7 @@ export class ProcessNode {
     if (this.#child) throw new Error(`${this.name} runs already`);
     const log = openSync(join(this.home, 'log'), 'a');
     const words = ['up', '--data', this.data, '--name', this.name, '--json', ...(this.#settings.args ?? []), ...args];
-    const { descriptors } = this.#settings;
-    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, descriptors);
+    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, this.#settings);
     closeSync(log);
     this.#child = child;
     const lines = createInterface({ input: child.stdout! });

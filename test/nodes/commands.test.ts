@@ -197,6 +197,7 @@ describe('in a mesh of three nodes', () => {
         owner: false,
         roundTripMs: expect.toSatisfy((ms) => ms === null || ms >= 0),
         clockSkewMs: expect.any(Number),
+        lastHeard: null,
         software: expect.stringMatching(/^ecliptic \d/),
         expiresAt: expect.toSatisfy((time) => time > Date.now()),
       });
@@ -253,6 +254,7 @@ describe('in a mesh of three nodes', () => {
             level: 'ok',
             text: expect.stringMatching(/^1 agent is unstaffed: it refuses requests and tasks; .*ecliptic staff$/),
           },
+          { level: 'ok', text: expect.stringMatching(/^programs can be jailed: bwrap /) },
         ],
       });
     });

@@ -12,7 +12,7 @@ async function send(from: ProcessNode, to: ProcessNode, text: string): Promise<v
   await from.call('send', { as: 'ann', to: `bob@${to.key}`, payload: text, durable: true });
 }
 
-describe('data folders of real processes', () => {
+describe.concurrent('data folders of real processes', () => {
   it(
     'can be restored from a copy without loss of mail, and a lost device can be removed after a restart [T-F5 T-F1]',
     inCluster(async (cluster) => {

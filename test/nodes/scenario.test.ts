@@ -27,7 +27,7 @@ const WITH_WITNESS: Config = {
 const ALONE: Config = { roster: false, agents: { outsider: { tier: 0 } } };
 const NUMBERS = Array.from({ length: 200 }, (_, index) => index);
 
-describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s', (transport) => {
+describe.each<[Transport]>([['websocket'], ['hyperswarm'], ['nats']])('three nodes over %s', (transport) => {
   let cluster: Cluster;
   let args: string[];
   let a: ProcessNode;
@@ -184,11 +184,13 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
     const everyone = () => node.registry.listAll().length === 3 * ROSTER + 2;
 
     beforeAll(async () => {
-      const [, bootstrap] = args;
+      const [, place] = args;
       node = await cluster.inProcess(
-        transport === 'websocket'
-          ? { name: 'd', dht: false, listen: { host: '127.0.0.1', port: 0 } }
-          : { name: 'd', bootstrap: [bootstrap!] },
+        {
+          websocket: { name: 'd', dht: false, listen: { host: '127.0.0.1', port: 0 } },
+          hyperswarm: { name: 'd', bootstrap: [place!] },
+          nats: { name: 'd', nats: { servers: [place!] } },
+        }[transport],
       );
       observer = node.agent({ id: 'observer', tier: 0 });
       setup(node.agent({ id: 'witness' }));

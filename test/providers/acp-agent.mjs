@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import * as acp from '@agentclientprotocol/sdk';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -10,6 +11,9 @@ const sessions = new Map();
 let opened = 0;
 let logins = 0;
 let capabilities;
+/** Agents that load or resume sessions keep them in their folder. */
+const KEEPS = ['load', 'resume'].includes(mode);
+const fileOf = (cwd, sessionId) => join(cwd, `session-${sessionId}.json`);
 
 async function connect(server) {
   const client = new Client({ name: 'test agent', version: '1.0.0' });
@@ -44,7 +48,10 @@ const commands = {
   async ask({ client, sessionId, chunk }, title) {
     const { outcome } = await client.request('session/request_permission', {
       sessionId,
-      toolCall: { toolCallId: 't2', title, kind: 'edit', rawInput: { path: 'a.txt' } },
+      toolCall: {
+        ...{ toolCallId: 't2', title, kind: 'edit', rawInput: { path: 'a.txt' } },
+        content: [{ type: 'diff', path: 'a.txt', oldText: 'one\n', newText: 'two\n' }],
+      },
       options: [
         { optionId: 'always', name: 'Always', kind: 'allow_always' },
         { optionId: 'once', name: 'Once', kind: 'allow_once' },
@@ -136,6 +143,12 @@ const commands = {
   async deaf() {
     await new Promise(() => {});
   },
+  /** Tells what the turn cost, and the sum of the session. */
+  async cost({ turn, session, update }, usd) {
+    session.cost = (session.cost ?? 0) + Number(usd);
+    turn.usage = { inputTokens: 7, cachedReadTokens: 3, outputTokens: 2, totalTokens: 12 };
+    await update({ sessionUpdate: 'usage_update', used: 1, size: 2, cost: { amount: session.cost, currency: 'USD' } });
+  },
   async refuse({ turn }) {
     turn.stopReason = 'refusal';
   },
@@ -145,6 +158,12 @@ const commands = {
   async die() {
     process.kill(process.pid, 'SIGKILL');
   },
+  async summary({ chunk, session }) {
+    await chunk(session.summary ?? 'none');
+  },
+  async session({ chunk, sessionId }) {
+    await chunk(sessionId);
+  },
   async sessions({ chunk }) {
     await chunk(`${sessions.size} of ${opened}`);
   },
@@ -153,6 +172,9 @@ const commands = {
   },
   async mode({ chunk, session }) {
     await chunk(`${session.mode} ${process.env.INITIAL_AGENT_MODE}`);
+  },
+  async chosen({ chunk, session }) {
+    await chunk(JSON.stringify(session.chosen ?? null));
   },
   async capabilities({ chunk }) {
     await chunk(JSON.stringify(capabilities));
@@ -185,11 +207,32 @@ const greeting = {
   agentInfo: { name: 'test-agent', version: '1.2.3' },
   agentCapabilities: {
     mcpCapabilities: { http: flag !== 'no-http' },
-    sessionCapabilities: { close: {} },
+    ...(mode === 'load' && { loadSession: true }),
+    sessionCapabilities: { close: {}, ...(mode === 'resume' && { resume: {} }) },
     promptCapabilities: { image: true, embeddedContext: flag !== 'plain' },
   },
   authMethods: mode === 'login' ? [{ id: 'key', name: 'API key' }] : [],
 };
+
+const choice = (...values) => ({ type: 'select', options: values.map((value) => ({ value, name: value })) });
+const OPTIONS = [
+  { id: 'permissions', name: 'Mode', category: 'mode', currentValue: 'free', ...choice('free', 'ask') },
+  { id: 'brain', name: 'Model', category: 'model', currentValue: 'small', ...choice('small', 'large') },
+  { id: 'effort', name: 'Effort', currentValue: 'low', ...choice('low', 'high') },
+  { id: 'fast', name: 'Fast', type: 'boolean', currentValue: false },
+];
+
+/** A loaded session tells what was said in it; a resumed one does not. */
+async function again({ sessionId, cwd, mcpServers }, client) {
+  if (!existsSync(fileOf(cwd, sessionId))) throw acp.RequestError.resourceNotFound(sessionId);
+  const said = JSON.parse(readFileSync(fileOf(cwd, sessionId), 'utf8'));
+  sessions.set(sessionId, { cwd, servers: mcpServers, said });
+  for (const text of client ? said : []) {
+    const update = { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } };
+    await client.notify('session/update', { sessionId, update });
+  }
+  return {};
+}
 
 const app = acp
   .agent({ name: 'test-agent' })
@@ -204,7 +247,7 @@ const app = acp
   })
   .onRequest('session/new', ({ params }) => {
     if (mode === 'login' && logins === 0) throw acp.RequestError.authRequired();
-    const sessionId = `s${++opened}`;
+    const sessionId = KEEPS ? `s${process.pid}-${++opened}` : `s${++opened}`;
     // Each session of a heavy agent takes memory, as each of Claude's does.
     const weight = mode === 'heavy' ? Buffer.alloc(100 * 1_048_576, 1) : undefined;
     sessions.set(sessionId, { cwd: params.cwd, servers: params.mcpServers, said: [], weight });
@@ -213,13 +256,21 @@ const app = acp
       const none = { currentValue: 'unknown/unknown', options: [] };
       return { sessionId, configOptions: [{ id: 'model', name: 'Model', category: 'model', type: 'select', ...none }] };
     }
+    if (mode === 'options') return { sessionId, configOptions: OPTIONS };
     if (mode !== 'modes') return { sessionId };
     const availableModes = ['agent', 'read-only'].map((id) => ({ id, name: id }));
     return { sessionId, modes: { currentModeId: 'agent', availableModes } };
   })
+  .onRequest('session/load', ({ params, client }) => again(params, client))
+  .onRequest('session/resume', ({ params }) => again(params))
   .onRequest('session/set_mode', ({ params }) => {
     sessions.get(params.sessionId).mode = params.modeId;
     return {};
+  })
+  .onRequest('session/set_config_option', ({ params: { sessionId, configId, value } }) => {
+    const session = sessions.get(sessionId);
+    session.chosen = { ...session.chosen, [configId]: value };
+    return { configOptions: OPTIONS };
   })
   .onRequest('session/close', ({ params }) => {
     sessions.delete(params.sessionId);
@@ -231,7 +282,10 @@ const app = acp
   .onRequest('session/prompt', async ({ params, client }) => {
     // Claude gives sessions without a login, and refuses prompts.
     if (mode === 'prompt-login' && logins === 0) throw acp.RequestError.authRequired({ details: 'Please run /login' });
-    const { sessionId, prompt } = params;
+    const { sessionId, prompt: given } = params;
+    // A summary of an earlier session asks for nothing.
+    const isSummary = given[0].text?.startsWith('This conversation began in an earlier session');
+    const prompt = isSummary ? given.slice(1) : given;
     if (mode === 'bad-key') {
       const content = { type: 'text', text: 'Invalid API key' };
       await client.notify('session/update', { sessionId, update: { sessionUpdate: 'agent_message_chunk', content } });
@@ -245,10 +299,13 @@ const app = acp
     const chunk = (text) => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
     const context = { client, session, sessionId, update, chunk, turn, servers: session.servers, prompt };
     context.meta = params._meta;
+    if (isSummary) session.summary = given[0].text;
     for (const line of prompt[0].text.split('\n')) {
       const [, command, rest] = /^do:(\w+) ?(.*)$/.exec(line) ?? [];
-      if (command === 'remember') session.said.push(rest);
-      else if (command === 'recall') await chunk(session.said.join('|'));
+      if (command === 'remember') {
+        session.said.push(rest);
+        if (KEEPS) writeFileSync(fileOf(session.cwd, sessionId), JSON.stringify(session.said));
+      } else if (command === 'recall') await chunk(session.said.join('|'));
       else if (command) {
         try {
           await commands[command](context, rest);
@@ -259,7 +316,7 @@ const app = acp
       } else session.heard = [...(session.heard ?? []), line];
     }
     if (prompt[0].text.includes('do:heard')) await chunk(session.heard.join('\n'));
-    return { stopReason: abort.signal.aborted ? 'cancelled' : turn.stopReason };
+    return { stopReason: abort.signal.aborted ? 'cancelled' : turn.stopReason, usage: turn.usage };
   });
 
 commands.heard = async () => {};

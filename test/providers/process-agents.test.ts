@@ -205,7 +205,8 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
   it('in a sandbox can neither list, message, call nor read outside it [IT5 R10.3]', async () => {
     const { sun, host } = await start(
       {
-        mars: { acp: acpAgent(), sandbox: 'lab' },
+        // Without a jail, which would not even let it reach other paths of the node.
+        mars: { acp: acpAgent(), sandbox: 'lab', jail: false },
         mate: { sandbox: 'lab', tier: 2 },
         free: { tier: 2 },
       },

@@ -35,8 +35,8 @@ export class ProcessHost {
     agents: Config['agents'],
     more: Partial<Config> = {},
     runtime: Runtime = systemRuntime(),
+    folder = mkdtempSync(join(tmpdir(), 'ecliptic-processes-')),
   ): Promise<ProcessHost> {
-    const folder = mkdtempSync(join(tmpdir(), 'ecliptic-processes-'));
     const config: Config = { roster: false, network: { dht: false }, agents: { sun: { tier: 0 }, ...agents }, ...more };
     const loaded = { config, file: undefined, folder };
     const dataFolder = join(folder, 'data');

@@ -1,8 +1,10 @@
 import type { SubTaskInput } from '../../src/agent/agent-swarms.js';
 import { EclipticError } from '../../src/runtime/errors.js';
+import type { Runtime } from '../../src/runtime/runtime.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
 import type { SwarmMachine } from '../../src/work/swarm/swarm-machine.js';
 import { type Life, type Station, World } from '../durable/simulated-mail.js';
+import { MemoryLogs } from '../memory-logs.js';
 
 export interface SwarmSeedResult {
   readonly seed: number;
@@ -18,9 +20,9 @@ const SUB_TASKS = 30;
 const CAPABILITIES = ['a', 'b', 'c'];
 const SWARM_ID = 'the-swarm';
 
-/** Nine nodes with disks, thirty sub-tasks, and whatever the seed has in store for them. */
-export async function runSwarmSeed(seed: number): Promise<SwarmSeedResult> {
-  const simulation = new SwarmSimulation(seed);
+/** Nine nodes with disks, perhaps a broker, thirty sub-tasks, and whatever the seed has in store for them. */
+export async function runSwarmSeed(seed: number, place?: 'broker'): Promise<SwarmSeedResult> {
+  const simulation = new SwarmSimulation(seed, place && new MemoryLogs());
   try {
     await simulation.run();
   } catch (error) {
@@ -46,8 +48,10 @@ class SwarmSimulation {
   readonly #done = new Map<string, number>();
   readonly #workMs: number;
   readonly #failing: number;
+  readonly #logs: MemoryLogs | undefined;
 
-  constructor(seed: number) {
+  constructor(seed: number, logs?: MemoryLogs) {
+    this.#logs = logs;
     this.#dice = new SimulatedRuntime({ seed: seed * 7_919 + 13 });
     this.world = new World({ seed });
     this.#start = this.world.runtime.now();
@@ -97,7 +101,9 @@ class SwarmSimulation {
   }
 
   async #bringUp(station: Station): Promise<void> {
-    const life = await this.world.start(station);
+    const logs = this.#logs;
+    const init = logs && { logs: ({ key }: { key: string }, runtime: Runtime) => logs.of(key, runtime) };
+    const life = await this.world.start(station, init);
     const index = Number(station.name.slice(1));
     const { node } = life;
     if (index === 0) node.agent({ id: 'sun' });
@@ -123,6 +129,7 @@ class SwarmSimulation {
   async #torment(): Promise<void> {
     const { world } = this;
     world.nodes.network.faults = { loss: this.#pick([0, 0, 0.1]), duplication: 0, latencyMs: [1, this.#pick([5, 50])] };
+    if (this.#logs) this.#logs.loss = this.#pick([0, 0, 0.1]);
     const until = world.runtime.now() + this.#pick([10_000, 30_000, 60_000]);
     while (world.runtime.now() < until && !this.#ended()) {
       await world.runtime.advance(this.#dice.random() * 5_000);
@@ -138,13 +145,21 @@ class SwarmSimulation {
         const other = world.stations[this.#whole(0, NODES - 1)]!;
         if (other !== station) world.nodes.network.cut(station.key, other.key);
         this.note(`${station.name} and ${other.name} are cut apart`);
-      } else world.nodes.network.healAll();
+      } else if (this.#logs && draw < 0.95) {
+        this.#logs.cut(station.key);
+        this.note(`${station.name} is cut off from the broker`);
+      } else {
+        world.nodes.network.healAll();
+        this.#logs?.heal();
+      }
     }
   }
 
   async #recover(): Promise<void> {
     const { world } = this;
     world.nodes.network.healAll();
+    this.#logs?.heal();
+    if (this.#logs) this.#logs.loss = 0;
     world.nodes.network.faults = { loss: 0, duplication: 0, latencyMs: [1, 1] };
     this.note('everything is healed');
     for (const station of world.stations) {
@@ -199,7 +214,8 @@ class SwarmSimulation {
     const over = seated.filter(({ machine }) => machine.endedAs !== undefined);
     if (over.length === 0) {
       this.end = 'stalled';
-      if (seated.length >= 5) this.violation(`${seated.length} of 9 seats are up, and it does not end`);
+      const enough = this.#logs ? 1 : 5;
+      if (seated.length >= enough) this.violation(`${seated.length} of 9 seats are up, and it does not end`);
       for (const { life, machine } of seated) if (!machine.stalled) this.violation(`${life.name} does not say why`);
       return;
     }

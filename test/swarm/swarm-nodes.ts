@@ -2,13 +2,21 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createJiti } from 'jiti';
+import type { NatsServer } from '../nats-server.js';
 import { type Cluster, type ProcessNode, until, untilConnected } from '../nodes/cluster.js';
 import { stablePorts } from '../ports.js';
 
 const WORKER = new URL('./agents/worker.ts', import.meta.url);
 
-/** That many nodes of one mesh, as processes: on the first is `sun`, on each other a worker with these capabilities. */
-export async function swarmNodes(cluster: Cluster, capabilities: readonly string[][]): Promise<ProcessNode[]> {
+/**
+ * That many nodes of one mesh, as processes: on the first is `sun`, on each other a worker with these capabilities. They
+ * connect over WebSocket, or over NATS servers.
+ */
+export async function swarmNodes(
+  cluster: Cluster,
+  capabilities: readonly string[][],
+  servers?: readonly NatsServer[],
+): Promise<ProcessNode[]> {
   const module = compiled(cluster);
   const ports = await stablePorts(capabilities.length + 1);
   const nodes = await Promise.all(
@@ -18,8 +26,8 @@ export async function swarmNodes(cluster: Cluster, capabilities: readonly string
         ? { [`w${at}`]: { tier: 2 as const, module, capabilities: has } }
         : { sun: { tier: 0 as const } };
       return cluster.start(`n${at}`, {
-        args: ['--no-dht', '--listen', `127.0.0.1:${port}`],
-        config: { roster: false, agents },
+        args: servers ? [] : ['--no-dht', '--listen', `127.0.0.1:${port}`],
+        config: { roster: false, agents, ...(servers && { nats: { servers: servers.map(({ url }) => url) } }) },
         env: { ECLIPTIC_LOG: 'warn' },
       });
     }),

@@ -25,7 +25,7 @@ interface Panel {
   readonly targets: readonly { readonly expr: string }[];
 }
 
-describe('the telemetry of a node', () => {
+describe.concurrent('the telemetry of a node', () => {
   it(
     'is valid Prometheus text with histograms, has every metric of the Grafana dashboard, and a history [FC.40 FC.41 FC.46]',
     inCluster(async (cluster) => {

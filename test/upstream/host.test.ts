@@ -75,7 +75,8 @@ describe('a node with MCP servers in its configuration', () => {
     const client = await up(
       {
         'my notes': server('notes', { tools: [tool('search')] }),
-        build: { ...server('build', { tools: [tool('run')] }), agent: 'mars' },
+        // Without a jail, which has process ids of its own.
+        build: { ...server('build', { tools: [tool('run')] }), agent: 'mars', jail: false },
         hanging: program('process.stdin.resume(); setInterval(() => {}, 1000)'),
         crashing: program('console.error("no licence"); process.exit(7)'),
         nowhere: { url: 'http://127.0.0.1:1/mcp' },

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { go } from '../route.js';
 import { messages, sampled } from '../store.js';
 import { OVERVIEW_TEXT } from '../text/overview.js';
@@ -25,7 +25,8 @@ export function Orrery({ sky, label }: { sky: Sky; label: string }) {
       made.end();
     };
   }, []);
-  useEffect(() => scene.current?.show(sky), [sky]);
+  // Before the canvas can have the focus: a key that comes earlier would find no agents.
+  useLayoutEffect(() => scene.current?.show(sky), [sky]);
   const at = (event: MouseEvent) => {
     const { left, top } = canvas.current!.getBoundingClientRect();
     return scene.current?.hover(event.clientX - left, event.clientY - top);

@@ -76,7 +76,11 @@ export function healthOf({ state, workers, fix }: Pick<AgentRow, 'state' | 'work
 export function skyOf({ own, agents, peers, leases }: SkySources): Sky {
   const known = new Map<string, SkyNode>([['', { key: '', name: own.name || own.node.slice(0, 8), connected: true }]]);
   for (const { node, name, state } of peers) {
-    known.set(node, { key: node, name: name || node.slice(0, 8), connected: state === 'connected' });
+    known.set(node, {
+      key: node,
+      name: name || node.slice(0, 8),
+      connected: state === 'connected' || state === 'idle',
+    });
   }
   // A holder's address always names its node.
   const local = (holder: string) =>

@@ -16,6 +16,7 @@ export const MESH_TEXT = {
         ...(sandboxes ? [`only in ${sandboxes.join(', ')}`] : []),
       ].join(', '),
     agents: (count: number) => `${count} ${count === 1 ? 'agent' : 'agents'}`,
+    lastHeard: 'last heard',
     owner: 'your device',
     expires: 'certificate expires',
     remove: 'Remove',

@@ -44,7 +44,7 @@ export function Mesh() {
 
 function Row({ peer }: { peer: PeerRow }) {
   const { node, name, state, reason, link, since, agents, tiers, sandboxes, software, expiresAt } = peer;
-  const { roundTripMs, clockSkewMs, owner } = peer;
+  const { roundTripMs, clockSkewMs, owner, lastHeard } = peer;
   const text = MESH_TEXT.peers;
   const skew = clockSkewMs !== null && Math.abs(clockSkewMs) >= 1_000 ? text.skew(clockSkewMs) : undefined;
   return (
@@ -61,7 +61,8 @@ function Row({ peer }: { peer: PeerRow }) {
       <td>
         <State state={state} />
         <div class="dim nowrap">
-          <Ago at={since} />
+          {state === 'idle' && lastHeard !== null && `${text.lastHeard} `}
+          <Ago at={state === 'idle' && lastHeard !== null ? lastHeard : since} />
         </div>
         {reason !== null && <div class="dim">{reason}</div>}
       </td>

@@ -14,7 +14,7 @@ import { descriptorLimit, RefusedConnections } from '../../system/process/descri
 import { EXTENSIONS_HEADER, negotiateVersion, writeExtensions } from '../protocol/headers.js';
 import { isStreaming, METHODS, type Method } from '../protocol/json-rpc.js';
 import { type BindingComponents, metadataIn } from '../server/json-rpc-binding.js';
-import type { Outcome } from '../server/operations.js';
+import type { Outcome, RequestTerms } from '../server/operations.js';
 import { readEnvelope, VERSION } from '../server/request-context.js';
 import { A2AServiceDefinition, fromProto, loadGrpc } from './service-definition.js';
 
@@ -124,8 +124,12 @@ export class GrpcBinding {
 
   async #answer(method: Method, call: UnaryCall, answer: sendUnaryData<object>): Promise<void> {
     try {
-      const outcome = await this.#perform(method, call);
-      answer(null, 'result' in outcome ? (outcome.result as object) : {});
+      const trailer: Record<string, string> = {};
+      const announce = (name: string, value: string) => {
+        trailer[name.toLowerCase()] = value;
+      };
+      const outcome = await this.#perform(method, call, announce);
+      answer(null, 'result' in outcome ? (outcome.result as object) : {}, this.#definition.metadata(trailer));
     } catch (error) {
       answer(this.#definition.errorOf(error));
     }
@@ -156,7 +160,7 @@ export class GrpcBinding {
     }
   }
 
-  async #perform(method: Method, call: Call): Promise<Outcome> {
+  async #perform(method: Method, call: Call, announce?: RequestTerms['announce']): Promise<Outcome> {
     const { operations, extensions, callerAuth } = this.#components;
     const header = (name: string) => call.metadata.get(name)[0]?.toString();
     const { principal, token } = await callerAuth.admit(header('authorization'), 'tasks');
@@ -171,7 +175,7 @@ export class GrpcBinding {
     const { terms, active } = readEnvelope(said, extensions, metadataIn(params));
     const named = active.length > 0 ? { [EXTENSIONS_HEADER.toLowerCase()]: writeExtensions(active) } : {};
     call.sendMetadata(this.#definition.metadata({ [VERSION]: '1.0', ...named }));
-    return operations.perform(method, params, terms);
+    return operations.perform(method, params, { ...terms, announce });
   }
 
   /** A call ends when its token is revoked. */

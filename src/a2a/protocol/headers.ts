@@ -19,6 +19,7 @@ const VERSION = /^(\d{1,4})\.(\d{1,4})(?:\.\d{1,9})?$/;
 export function negotiateVersion(header: string | undefined, query?: URLSearchParams): ProtocolVersion {
   const said = header?.trim() || queryVersion(query);
   if (said === undefined || said === '') return '0.3';
+  if (said === '1.0') return said;
   const version = wireVersion(said);
   const found = PROTOCOL_VERSIONS.find((known) => known === version);
   if (found) return found;
@@ -60,7 +61,7 @@ const NONE: readonly string[] = [];
 
 /** The URIs that a client names, in order and without duplicates. */
 export function parseExtensions(...headers: readonly (string | readonly string[] | undefined)[]): readonly string[] {
-  if (headers.every((header) => header === undefined)) return NONE;
+  if (headers[0] === undefined && headers[1] === undefined && headers.length < 3) return NONE;
   const named = new Set<string>();
   for (const header of headers.flat()) {
     for (const entry of header?.split(',') ?? []) {

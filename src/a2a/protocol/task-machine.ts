@@ -57,6 +57,8 @@ export type TaskInput = Arrival &
         readonly lastChunk?: boolean;
         readonly metadata?: Metadata;
       }
+    /** All that the agent made, after which it is done: an artifact and an exit with code 0, in one step. */
+    | { readonly type: 'result'; readonly artifact: Artifact }
     /** Facts about the task, which its readers see with the task and not as an event. */
     | { readonly type: 'metadata'; readonly metadata: Metadata }
     | { readonly type: 'agent-message'; readonly message: Message }
@@ -104,7 +106,8 @@ export function createTask({ id, contextId, message, at, metadata }: NewTask): {
   readonly events: readonly TaskEvent[];
 } {
   const status: TaskStatus = { state: 'TASK_STATE_SUBMITTED', timestamp: writeTimestamp(at) };
-  const history = [{ ...message, taskId: id, contextId }];
+  const isComplete = message.taskId === id && message.contextId === contextId;
+  const history = [isComplete ? message : { ...message, taskId: id, contextId }];
   const task: Task = metadata ? { id, contextId, status, history, metadata } : { id, contextId, status, history };
   const model: TaskModel = { task, sequence: 1, at, closed: [], seen: [message.messageId] };
   return { model, events: [{ sequence: 1, event: { task } }] };
@@ -148,6 +151,8 @@ function decide(model: TaskModel, input: TaskInput, limits: TaskLimits): TaskSte
       return new Change(model, input.at, limits).about(input.metadata).done();
     case 'artifact':
       return takeArtifact(model, input, limits);
+    case 'result':
+      return takeArtifact(model, { ...input, type: 'artifact' }, limits, !isInterrupted(model.task.status.state));
     case 'user-message':
       return takeUserMessage(model, input, limits);
     case 'cancel':
@@ -172,7 +177,12 @@ function takeStatus(model: TaskModel, input: TaskInput & { type: 'status' }, lim
   return change.status(state, message, metadata).done();
 }
 
-function takeArtifact(model: TaskModel, input: TaskInput & { type: 'artifact' }, limits: TaskLimits): TaskStep {
+function takeArtifact(
+  model: TaskModel,
+  input: TaskInput & { type: 'artifact' },
+  limits: TaskLimits,
+  completes = false,
+): TaskStep {
   const { artifact, metadata, lastChunk } = input;
   const { artifacts = [] } = model.task;
   const index = artifacts.findIndex(({ artifactId }) => artifactId === artifact.artifactId);
@@ -189,7 +199,8 @@ function takeArtifact(model: TaskModel, input: TaskInput & { type: 'artifact' },
     return refused(model, 'PAYLOAD_TOO_LARGE', `the artifacts of a task have at most ${limits.artifactParts} parts`);
   }
   const change = new Change(model, input.at, limits).begun();
-  return change.artifacts(all, { artifact, append, lastChunk: lastChunk === true, metadata }).done();
+  change.artifacts(all, { artifact, append, lastChunk: lastChunk === true, metadata });
+  return completes ? change.status('TASK_STATE_COMPLETED').done() : change.done();
 }
 
 /** Joins streamed text chunks into one part, so that a long answer is not a thousand parts. */

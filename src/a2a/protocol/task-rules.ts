@@ -55,7 +55,7 @@ export function requireOwn<T extends { readonly owner: string }>(found: T | unde
 }
 
 export function taskNotFound(id: string): EclipticError {
-  const shown = cutText(id, 64);
+  const shown = cutText(id, 128);
   return new EclipticError('TASK_NOT_FOUND', `there is no task "${shown}"`, { taskId: shown });
 }
 
@@ -95,10 +95,17 @@ export interface SendFacts {
   readonly contextId?: string;
   readonly tenant?: string;
   readonly skill?: string;
+  /** The caller's sandbox, which its agent on this node is in. */
+  readonly sandbox?: string;
 }
 
-export function sendFacts({ message, metadata }: SendMessageRequest, tenant: string | undefined): SendFacts {
-  return { contextId: message.contextId, tenant, skill: skillIn(metadata) ?? skillIn(message.metadata) };
+export function sendFacts(
+  { message, metadata }: SendMessageRequest,
+  tenant: string | undefined,
+  sandbox?: string,
+): SendFacts {
+  const skill = skillIn(metadata) ?? skillIn(message.metadata);
+  return { contextId: message.contextId, tenant, skill, ...(sandbox !== undefined && { sandbox }) };
 }
 
 /**

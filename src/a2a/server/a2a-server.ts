@@ -8,6 +8,7 @@ import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { RegistryEntry } from '../../mesh/registry-index.js';
 import { vacancyFor } from '../../mesh/staffing.js';
+import { byPreference } from '../../mesh/targets.js';
 import type { Identity } from '../../network/membership/identity.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -20,15 +21,16 @@ import { Cards, cardRoutes, serveCards } from './cards.js';
 import { HttpBinding } from './http-binding.js';
 import { type BindingComponents, JsonRpcBinding } from './json-rpc-binding.js';
 import { type A2AOffer, type A2AOfferInit, offerOf } from './offer.js';
-import { Operations } from './operations.js';
+import { Operations, type OtherNodes } from './operations.js';
+import { OperatorTasks } from './operator-tasks.js';
 import { AgentProcesses } from './process-manager.js';
 import type { Profiles } from './profiles.js';
 import { PushSender } from './push-sender.js';
 import { SimpleRoutes } from './simple-routes.js';
-import type { TaskTimeLimits } from './task-execution.js';
 import type { A2ATaskDeps } from './task-handler.js';
 import type { TaskRecords } from './task-records.js';
-import { type AgentRequest, OperatorTasks, TaskService } from './task-service.js';
+import { type AgentRequest, TaskService } from './task-service.js';
+import type { TaskTimeLimits } from './task-terms.js';
 
 type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles'>;
 
@@ -36,7 +38,7 @@ type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles
 function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentRequest): string {
   const { profiles, registry } = components;
   if (agent !== undefined) return staffed(registry.candidate(agent));
-  if (skill !== undefined) return agentWithSkill(components, skill);
+  if (skill !== undefined) return agentsWithSkill(components, skill)[0]!;
   let vacancy: Failure | undefined;
   for (const known of profiles.withProject) {
     const entry = registry.ownEntry(known);
@@ -49,14 +51,23 @@ function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentReques
   throw new NotFoundError('Agent with default project');
 }
 
-/** A skill is a tool, by full or plain name, or a capability. */
-function agentWithSkill({ mcp, registry }: ChoiceComponents, skill: string): string {
+function agentsFor(components: ChoiceComponents, wanted: AgentRequest): readonly string[] {
+  const { agent, skill } = wanted;
+  const bySkill = agent === undefined && skill !== undefined;
+  return bySkill ? agentsWithSkill(components, skill) : [chooseAgent(components, wanted)];
+}
+
+/** The agents with a skill that take tasks. A skill is a tool, by full or plain name, or a capability. */
+function agentsWithSkill({ mcp, registry }: ChoiceComponents, skill: string): readonly string[] {
   // The node's own tools have no agent that could take a task.
   const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => registry.entry(owner) !== undefined);
   const tool = tools.find((entry) => entry.fullName === skill || entry.key === skill);
+  const owner = tool && registry.entry(tool.owner);
+  if (owner) return [staffed(owner, `"${tool.fullName}" is a tool, which is called over MCP; `)];
   const able = registry.entriesWithCapability(skill);
-  const owner = tool ? registry.entry(tool.owner) : (able.find(({ card }) => !vacancyFor(card, 'task')) ?? able[0]);
-  if (owner) return staffed(owner, tool && `"${tool.fullName}" is a tool, which is called over MCP; `);
+  const open = able.filter(({ card }) => !vacancyFor(card, 'task'));
+  if (open.length > 0) return open.toSorted(byPreference).map(({ address }) => address);
+  if (able[0]) return [staffed(able[0])];
   throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
 }
 
@@ -75,7 +86,8 @@ export interface A2AServerComponents {
   identity: Identity;
   records: TaskRecords;
   profiles: Profiles;
-  callerAgent: (owner: string) => Agent;
+  callerAgent: (owner: string, sandbox?: string) => Agent;
+  otherNodes?: OtherNodes | undefined;
 }
 
 export interface A2AServerInit {
@@ -96,6 +108,9 @@ export class A2AServer {
   readonly operatorTasks: OperatorTasks;
   readonly routes: readonly Route[];
   readonly binding: BindingComponents;
+  readonly operations: Operations;
+  /** The agents, here and on other nodes, that could take such a task. */
+  readonly agentsFor: (wanted: AgentRequest) => readonly string[];
   readonly #pushes: PushSender;
   readonly #connections: Connections;
   readonly #stopCards: () => void;
@@ -116,8 +131,8 @@ export class A2AServer {
     this.tasks = new TaskService({
       ...components,
       nodeKey: components.registry.nodeKey,
-      startCall: ({ owner, agent }, opening, listener) =>
-        new TaskCall(runtime, components.callerAgent(owner), agent, opening, listener),
+      startCall: ({ owner, agent, asked }, opening, listener) =>
+        new TaskCall(runtime, components.callerAgent(owner, asked?.sandbox), agent, opening, listener),
       limits,
       chooseAgent: (wanted) => chooseAgent(components, wanted),
       onTask: (stored, resumed) =>
@@ -132,12 +147,15 @@ export class A2AServer {
       pushes: this.#pushes,
       extendedCard,
       offer,
+      otherNodes: components.otherNodes,
     });
+    this.operations = operations;
+    this.agentsFor = (wanted) => agentsFor(components, wanted);
     this.binding = { runtime, operations, extensions: offer.capabilities.extensions };
     this.routes = [
       new JsonRpcBinding(this.binding),
       new HttpBinding(this.binding),
-      new SimpleRoutes(this.binding, this.tasks),
+      new SimpleRoutes(this.binding),
       ...cardRoutes(this.cards, baseUrl),
     ];
   }

@@ -25,6 +25,12 @@ export interface BindingComponents {
   extensions: readonly AgentExtension[];
 }
 
+interface Performed {
+  readonly method: Method;
+  readonly old: boolean;
+  readonly outcome: Outcome | Promise<Outcome>;
+}
+
 /** A2A over JSON-RPC. Every fault of a request is answered as a JSON-RPC error, with status 200. */
 export class JsonRpcBinding implements Route {
   readonly path = '/a2a/rpc';
@@ -43,8 +49,12 @@ export class JsonRpcBinding implements Route {
       requireJsonBody(request.headers);
       body = parseJson((await readBody(request)).toString());
       const call = readJsonRpcRequest(body);
-      if (call.id === undefined) this.#notify(exchange, call);
-      else await this.#answer(exchange, call, call.id);
+      if (call.id === undefined) return this.#notify(exchange, call);
+      const performed = this.#perform(exchange, call);
+      // An answer that is there goes out in the same turn: each promise on the way costs about a microsecond.
+      const outcome = performed.outcome instanceof Promise ? await performed.outcome : performed.outcome;
+      const streaming = this.#answer(exchange, call.id, performed, outcome);
+      if (streaming) await streaming;
     } catch (error) {
       if (response.headersSent) {
         response.destroy();
@@ -62,41 +72,41 @@ export class JsonRpcBinding implements Route {
     }
   }
 
-  async #answer(exchange: Exchange, call: JsonRpcRequest, id: JsonRpcId): Promise<void> {
-    const { method, old, outcome } = await this.#perform(exchange, call);
+  #answer(
+    { response }: Exchange,
+    id: JsonRpcId,
+    { method, old }: Pick<Performed, 'method' | 'old'>,
+    outcome: Outcome,
+  ): Promise<void> | undefined {
     const shown = (result: unknown) => jsonRpcResult(id, old ? v03JsonRpc.toResult(method, result) : result);
-    if ('stream' in outcome) await streamEvents(this.#components.runtime, exchange.response, outcome.stream, shown);
-    else sendJson(exchange.response, 200, shown(outcome.result));
+    if ('stream' in outcome) return streamEvents(this.#components.runtime, response, outcome.stream, shown);
+    sendJson(response, 200, shown(outcome.result));
+    return undefined;
   }
 
   /** A notification is performed and never answered, not even with an error. */
   #notify(exchange: Exchange, call: JsonRpcRequest): void {
     const { logger } = this.#components.runtime;
-    this.#perform(exchange, call).then(
-      ({ outcome }) => void ('stream' in outcome && outcome.stream.events.return?.()),
+    const perform = async () => this.#perform(exchange, call).outcome;
+    perform().then(
+      (outcome) => void ('stream' in outcome && outcome.stream.events.return?.()),
       (error) => logger.debug({ method: call.method, reason: describeError(error) }, 'JSON-RPC notification failed'),
     );
     exchange.response.writeHead(204);
     exchange.response.end();
   }
 
-  async #perform(
-    exchange: Exchange,
-    { method: name, params }: JsonRpcRequest,
-  ): Promise<{ method: Method; old: boolean; outcome: Outcome }> {
+  #perform(exchange: Exchange, { method: name, params }: JsonRpcRequest): Performed {
     const { operations, extensions } = this.#components;
     const old = versionOf(exchange) === '0.3';
     const method = methodOf(name, old ? '0.3' : '1.0');
-    const tenant = tenantAt(exchange.path.slice(this.path.length));
-    const read = { ...((old ? v03JsonRpc.fromParams(method, params ?? {}) : params) as object | undefined), ...tenant };
+    const rest = exchange.path.slice(this.path.length);
+    const said = old ? v03JsonRpc.fromParams(method, params ?? {}) : (params ?? {});
+    // In 0.3 the tenant is the path segment after the endpoint's.
+    const read = rest.length > 1 ? { ...(said as object), tenant: rest.slice(1) } : said;
     const { terms } = contextOf(exchange, extensions, metadataIn(read));
-    return { method, old, outcome: await operations.perform(method, read, terms) };
+    return { method, old, outcome: operations.perform(method, read, terms) };
   }
-}
-
-/** In 0.3 the tenant is the path segment after the endpoint's. */
-function tenantAt(rest: string): { tenant?: string } {
-  return rest.length > 1 ? { tenant: rest.slice(1) } : {};
 }
 
 /** A request's metadata is beside its message, or in it. */

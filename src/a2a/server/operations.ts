@@ -14,29 +14,43 @@ import {
   readSendMessageRequest,
   readSubscribeToTaskRequest,
 } from '../protocol/read-requests.js';
-import { withJsonNames } from '../protocol/reading.js';
+import { withJsonNames, writeTimestamp } from '../protocol/reading.js';
+import { projectTask, readTaskSend } from '../protocol/simple.js';
 import { viewTask } from '../protocol/task-list.js';
 import { taskNotFound } from '../protocol/task-rules.js';
-import type { AgentCard, SendMessageRequest, TaskPushNotificationConfig } from '../protocol/types.js';
+import type { AgentCard, SendMessageRequest, Task, TaskPushNotificationConfig } from '../protocol/types.js';
 import type { EventStream } from './event-stream.js';
 import { type A2AOffer, requireInputModes, requireOutputModes, requirePush, requireStreaming } from './offer.js';
 import type { PushSender } from './push-sender.js';
-import type { SendResult } from './task-execution.js';
-import type { TaskRecords } from './task-records.js';
+import type { TaskRecord, TaskRecords } from './task-records.js';
 import type { TaskService } from './task-service.js';
+import type { SendResult } from './task-terms.js';
 
 /** The caller, and the headers of a request. */
 export interface RequestTerms {
   readonly principal: Party;
   /** Calls back if the caller disconnects. Returns a function that ends the subscription. */
   readonly onGone: (callback: () => void) => () => void;
-  readonly key?: string;
+  readonly key?: string | undefined;
   readonly chain?: DelegationChain;
+  /** The agent that another node has chosen for the task. */
+  readonly agent?: string | undefined;
   /** The number of the last event that a resumed stream of that task has seen. */
   readonly after?: (taskId: string) => number | undefined;
+  /** Adds a header to the response. */
+  readonly announce?: ((name: string, value: string) => void) | undefined;
 }
 
+/** An operation of A2A, or of the simple interface. */
+export type Operation = Method | 'GetSimpleTask' | 'SendSimpleTask';
+
 export type Outcome = { readonly result: unknown } | { readonly stream: EventStream };
+
+/** The owner's other nodes, which keep tasks too. */
+export interface OtherNodes {
+  /** Undefined for an operation that this node performs alone. */
+  perform(operation: Operation, params: unknown, terms: RequestTerms): Promise<Outcome> | undefined;
+}
 
 export interface OperationsComponents {
   runtime: Runtime;
@@ -45,11 +59,12 @@ export interface OperationsComponents {
   pushes: PushSender;
   extendedCard: (agent: string | undefined, viewer: Party) => AgentCard;
   offer: A2AOffer;
+  otherNodes?: OtherNodes | undefined;
 }
 
 const MAX_PUSH_CONFIGS = 32;
-const STREAMING: ReadonlySet<Method> = new Set(['SendStreamingMessage', 'SubscribeToTask']);
-const PUSH: ReadonlySet<Method> = new Set([
+const STREAMING: ReadonlySet<Operation> = new Set(['SendStreamingMessage', 'SubscribeToTask']);
+const PUSH: ReadonlySet<Operation> = new Set([
   'CreateTaskPushNotificationConfig',
   'GetTaskPushNotificationConfig',
   'ListTaskPushNotificationConfigs',
@@ -64,15 +79,50 @@ export class Operations {
     this.#components = components;
   }
 
-  async perform(method: Method, asked: unknown, terms: RequestTerms): Promise<Outcome> {
-    const { tasks, offer } = this.#components;
-    if (STREAMING.has(method)) requireStreaming(offer);
-    if (PUSH.has(method)) requirePush(offer);
+  /** Performs an operation here, or at the node that keeps the task. Throws or rejects with a refusal. */
+  perform(operation: Operation, asked: unknown, terms: RequestTerms): Outcome | Promise<Outcome> {
+    const { offer, otherNodes } = this.#components;
+    if (STREAMING.has(operation)) requireStreaming(offer);
+    if (PUSH.has(operation)) requirePush(offer);
     const params = withJsonNames(asked);
+    return otherNodes?.perform(operation, params, terms) ?? this.#performHere(operation, params, terms);
+  }
+
+  /** Performs an operation at this node, whatever node the task id names. */
+  async performHere(operation: Operation, asked: unknown, terms: RequestTerms): Promise<Outcome> {
+    const { offer } = this.#components;
+    if (STREAMING.has(operation)) requireStreaming(offer);
+    if (PUSH.has(operation)) requirePush(offer);
+    return this.#performHere(operation, withJsonNames(asked), terms);
+  }
+
+  /** Throws if this node does not offer what a send asks for. */
+  requireOffered(operation: Operation, params: unknown): void {
+    if (operation === 'SendSimpleTask') readTaskSend(params);
+    else this.#requireOffered(readSendMessageRequest(params));
+  }
+
+  #requireOffered({ message, configuration }: SendMessageRequest): void {
+    const { offer } = this.#components;
+    requireInputModes(message.parts, offer.inputModes);
+    requireOutputModes(configuration?.acceptedOutputModes, offer.outputModes);
+    if (configuration?.taskPushNotificationConfig) requirePush(offer);
+  }
+
+  /** An answer that is there at once is returned without a promise: each costs a blocking send about a microsecond. */
+  #performHere(operation: Operation, params: unknown, terms: RequestTerms): Outcome | Promise<Outcome> {
+    if (operation === 'SendMessage') return this.#send(readSendMessageRequest(params), terms);
+    return this.#performLater(operation, params, terms);
+  }
+
+  async #performLater(
+    operation: Exclude<Operation, 'SendMessage'>,
+    params: unknown,
+    terms: RequestTerms,
+  ): Promise<Outcome> {
+    const { tasks } = this.#components;
     const { address: owner } = terms.principal;
-    switch (method) {
-      case 'SendMessage':
-        return { result: await this.#send(readSendMessageRequest(params), terms) };
+    switch (operation) {
       case 'SendStreamingMessage':
         return { stream: await this.#sendStreaming(readSendMessageRequest(params), terms) };
       case 'GetTask': {
@@ -102,23 +152,48 @@ export class Operations {
       }
       case 'DeleteTaskPushNotificationConfig': {
         const { taskId, id } = readPushConfigRequest(params);
-        await tasks.get(owner, taskId);
-        await this.#components.pushes.remove(taskId, id);
+        const { model } = await tasks.get(owner, taskId);
+        await this.#components.pushes.remove(model.task.id, id);
         return { result: {} };
       }
       case 'GetExtendedAgentCard': {
         const { tenant } = readGetExtendedAgentCardRequest(params);
         return { result: this.#components.extendedCard(tenant, terms.principal) };
       }
+      case 'GetSimpleTask':
+        return { result: simple(await tasks.get(owner, readGetTaskRequest(params).id)) };
+      case 'SendSimpleTask':
+        return { result: await this.#sendSimple(params, terms) };
     }
   }
 
-  async #send(request: SendMessageRequest, terms: RequestTerms): Promise<object> {
-    const sent = await this.#give(request, terms);
-    if ('message' in sent) return sent;
-    const { returnImmediately, historyLength } = request.configuration ?? {};
-    const task = returnImmediately ? sent.stored.task : await sent.stored.settled(terms.onGone);
-    return { task: viewTask(task, { ...(historyLength !== undefined && { historyLength }) }) };
+  async #sendSimple(params: unknown, { principal, key, chain, agent }: RequestTerms): Promise<object> {
+    const { runtime, tasks } = this.#components;
+    const { message: text, skill, timeoutMs } = readTaskSend(params);
+    const request = {
+      message: { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text }] },
+      configuration: { returnImmediately: true },
+      ...(skill !== undefined && { metadata: { skill } }),
+    };
+    const terms = { key, timeoutMs, agent, sandbox: principal.sandboxId, ...(chain && { chain }) };
+    const sent = await tasks.send(principal.address, request, terms);
+    if ('message' in sent) throw new EclipticError('HANDLER_FAILED', 'the agent answered without a task');
+    return simple(sent.stored.record);
+  }
+
+  #send(request: SendMessageRequest, terms: RequestTerms): Outcome | Promise<Outcome> {
+    const sent = this.#give(request, terms);
+    return sent instanceof Promise
+      ? sent.then((sent) => this.#sent(request, terms, sent))
+      : this.#sent(request, terms, sent);
+  }
+
+  #sent({ configuration }: SendMessageRequest, terms: RequestTerms, sent: SendResult): Outcome | Promise<Outcome> {
+    if ('message' in sent) return { result: sent };
+    const shown = (task: Task) => ({ result: { task: viewTask(task, configuration ?? {}) } });
+    if (configuration?.returnImmediately) return shown(sent.stored.task);
+    const settled = sent.stored.settled(terms.onGone);
+    return settled instanceof Promise ? settled.then(shown) : shown(settled);
   }
 
   async #sendStreaming(request: SendMessageRequest, terms: RequestTerms): Promise<EventStream> {
@@ -127,20 +202,29 @@ export class Operations {
     return { taskId: sent.stored.id, events: await this.#components.tasks.follow(sent) };
   }
 
-  async #give(request: SendMessageRequest, terms: RequestTerms): Promise<SendResult> {
-    const { tasks, pushes, offer } = this.#components;
+  #give(request: SendMessageRequest, terms: RequestTerms): SendResult | Promise<SendResult> {
     const { principal, key, chain } = terms;
-    const { configuration, tenant } = request;
-    requireInputModes(request.message.parts, offer.inputModes);
-    requireOutputModes(configuration?.acceptedOutputModes, offer.outputModes);
-    const push = configuration?.taskPushNotificationConfig;
-    if (push) requirePush(offer);
+    this.#requireOffered(request);
+    const push = request.configuration?.taskPushNotificationConfig;
+    if (push) return this.#giveWithPush(request, terms, push);
+    const { address, sandboxId: sandbox } = principal;
+    const agent = terms.agent ?? request.tenant;
+    return this.#components.tasks.send(address, request, { agent, key, sandbox, ...(chain && { chain }) });
+  }
+
+  async #giveWithPush(
+    request: SendMessageRequest,
+    { principal, key, chain, agent = request.tenant }: RequestTerms,
+    push: TaskPushNotificationConfig,
+  ): Promise<SendResult> {
+    const { tasks, pushes } = this.#components;
     // Checked before the task begins; a webhook that passes receives every event.
-    if (push) await pushes.check(push.url);
-    const prepare = push && ((taskId: string) => this.#addPush({ ...push, taskId }).then(() => {}));
-    const sent = await tasks.send(principal.address, request, { agent: tenant, key, prepare, ...(chain && { chain }) });
+    await pushes.check(push.url);
+    const prepare = (taskId: string) => this.#addPush({ ...push, taskId }).then(() => {});
+    const { address, sandboxId: sandbox } = principal;
+    const sent = await tasks.send(address, request, { agent, key, sandbox, prepare, ...(chain && { chain }) });
     const { taskId } = request.message;
-    if (push && taskId !== undefined) await this.#createPush(principal.address, { ...push, taskId });
+    if (taskId !== undefined) await this.#createPush(address, { ...push, taskId });
     return sent;
   }
 
@@ -148,12 +232,14 @@ export class Operations {
     owner: string,
     config: TaskPushNotificationConfig & { taskId: string },
   ): Promise<TaskPushNotificationConfig> {
-    const others = (await this.#pushes(owner, config.taskId)).filter(({ id }) => id !== config.id);
+    const { model } = await this.#components.tasks.get(owner, config.taskId);
+    const { id: taskId } = model.task;
+    const others = (await this.#pushes(owner, taskId)).filter(({ id }) => id !== config.id);
     if (others.length >= MAX_PUSH_CONFIGS) {
       throw new EclipticError('QUEUE_FULL', `a task has at most ${MAX_PUSH_CONFIGS} push configurations`);
     }
     await this.#components.pushes.check(config.url);
-    return this.#addPush(config);
+    return this.#addPush({ ...config, taskId });
   }
 
   async #addPush(config: TaskPushNotificationConfig & { taskId: string }): Promise<TaskPushNotificationConfig> {
@@ -164,9 +250,13 @@ export class Operations {
   }
 
   async #pushes(owner: string, taskId: string): Promise<(TaskPushNotificationConfig & { id: string })[]> {
-    await this.#components.tasks.get(owner, taskId);
-    return (await this.#components.records.pushes(taskId)).map(({ config }) => config);
+    const { model } = await this.#components.tasks.get(owner, taskId);
+    return (await this.#components.records.pushes(model.task.id)).map(({ config }) => config);
   }
+}
+
+export function simple({ model, sessionId, createdAt }: TaskRecord): ReturnType<typeof projectTask> {
+  return projectTask(model.task, { sessionId, createdAt: writeTimestamp(createdAt) });
 }
 
 async function* only<T>(value: T): AsyncGenerator<T> {

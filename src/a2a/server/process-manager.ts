@@ -68,7 +68,8 @@ export class AgentProcesses implements ProcessManager {
     });
     this.#runs.set(id, run);
     this.#emit(id, { type: 'session_started' });
-    void run.work();
+    // A session is under way when this returns, also if its agent answers at once.
+    void Promise.resolve().then(() => run.work());
   }
 
   stopProcess(sessionId: string): void {

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { Exchange } from '../../http/server/http-server.js';
 import { DELEGATION_HEADER, readDelegation } from '../protocol/delegation.js';
 import {
@@ -36,15 +37,14 @@ export function readEnvelope(
   extensions: readonly AgentExtension[],
   metadata: Metadata | undefined,
 ): { readonly terms: RequestTerms; readonly active: readonly string[] } {
+  const { active, key, chain } = readTerms(header, extensions, metadata);
+  return { terms: { principal, onGone, key, chain }, active };
+}
+
+function readTerms(header: Envelope['header'], extensions: readonly AgentExtension[], metadata: Metadata | undefined) {
   const named = parseExtensions(header(EXTENSIONS), header(LEGACY_EXTENSIONS));
   const active = activateExtensions(named, extensions);
-  const terms = {
-    principal,
-    onGone,
-    key: header('idempotency-key'),
-    chain: readDelegation(metadata, header(DELEGATION)),
-  };
-  return { terms, active };
+  return { active, key: header('idempotency-key'), chain: readDelegation(metadata, header(DELEGATION)) };
 }
 
 /** Reads the headers of an HTTP request, and announces the active extensions in its response. */
@@ -56,16 +56,28 @@ export function contextOf(
   const { request, response, query, principal } = exchange;
   const { headers } = request;
   const version = versionOf(exchange);
-  const onGone = (callback: () => void) => {
+  const header = (name: string) => first(headers[name]);
+  const { key, chain, active } = readTerms(header, extensions, metadata);
+  if (active.length > 0) response.always[EXTENSIONS_HEADER] = writeExtensions(active);
+  response.always[VERSION_HEADER] = version;
+  const terms: RequestTerms = {
+    principal,
+    onGone: goneOf(response),
+    key,
+    chain,
+    announce: (name, value) => {
+      response.always[name] = value;
+    },
+    after: (taskId) => readCursor(header('last-event-id') ?? query.get('lastEventId') ?? undefined, taskId),
+  };
+  return { version, terms };
+}
+
+export function goneOf(response: ServerResponse): RequestTerms['onGone'] {
+  return (callback) => {
     response.on('close', callback);
     return () => response.off('close', callback);
   };
-  const header = (name: string) => first(headers[name]);
-  const { terms, active } = readEnvelope({ header, principal, onGone }, extensions, metadata);
-  if (active.length > 0) response.always[EXTENSIONS_HEADER] = writeExtensions(active);
-  response.always[VERSION_HEADER] = version;
-  const lastEventId = header('last-event-id') ?? query.get('lastEventId') ?? undefined;
-  return { version, terms: { ...terms, after: (taskId) => readCursor(lastEventId, taskId) } };
 }
 
 export function versionOf({ request, query }: Pick<Exchange, 'request' | 'query'>): ProtocolVersion {

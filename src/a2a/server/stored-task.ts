@@ -11,7 +11,8 @@ export interface TaskWatcher {
   broke?(error: EclipticError): void;
 }
 
-const KEPT = Promise.resolve();
+/** Returned if everything is stored already. */
+export const STORED: Promise<void> = Promise.resolve();
 
 /**
  * A task of this process. Every input goes through the state machine, its result is stored, and only then shown: a
@@ -19,12 +20,13 @@ const KEPT = Promise.resolve();
  */
 export class StoredTask {
   readonly #records: TaskRecords;
-  readonly #watchers = new Set<TaskWatcher>();
+  /** Made with the first watcher: most tasks end before there is one. */
+  #watchers: Set<TaskWatcher> | undefined;
   readonly #stopAgent: () => void;
   #record: TaskRecord;
   /** The stored state, which readers see. */
   #shown: TaskModel;
-  #unsaved: TaskEvent[];
+  #unsaved: readonly TaskEvent[];
   #dirty: boolean;
   /** The write in progress, and the one after it. */
   #saving: Promise<void> | undefined;
@@ -35,7 +37,7 @@ export class StoredTask {
     this.#records = records;
     this.#record = record;
     this.#shown = record.model;
-    this.#unsaved = [...events];
+    this.#unsaved = events;
     this.#dirty = events.length > 0;
     this.#stopAgent = stopAgent;
   }
@@ -45,7 +47,7 @@ export class StoredTask {
   }
 
   get record(): TaskRecord {
-    return { ...this.#record, model: this.#shown };
+    return this.#record.model === this.#shown ? this.#record : { ...this.#record, model: this.#shown };
   }
 
   /** The stored state. */
@@ -88,7 +90,7 @@ export class StoredTask {
     if (step.outcome === 'refused') throw new EclipticError(step.code, step.reason, { taskId: this.id });
     if (step.outcome === 'applied') {
       this.#record = { ...this.#record, model: step.model };
-      this.#unsaved.push(...step.events);
+      this.#unsaved = this.#unsaved.length === 0 ? step.events : [...this.#unsaved, ...step.events];
       this.#dirty = true;
       if (step.effects.includes('stop-agent')) this.#stopAgent();
     }
@@ -98,10 +100,10 @@ export class StoredTask {
   /** Resolves when everything up to now is stored. */
   saved(): Promise<void> {
     if (this.#broken) return Promise.reject(this.#broken);
-    if (!this.#dirty) return this.#saving ?? KEPT;
+    if (!this.#dirty) return this.#saving ?? STORED;
     if (!this.#saving) {
       this.#saving = this.#save();
-      return this.#saving ?? KEPT;
+      return this.#saving ?? STORED;
     }
     this.#next ??= this.#saving.then(() => {
       this.#saving = this.#next;
@@ -113,15 +115,16 @@ export class StoredTask {
 
   /** Notifies of every event stored from now on. Returns a function that ends the subscription. */
   watch(watcher: TaskWatcher): () => void {
-    this.#watchers.add(watcher);
+    const watchers = this.#watchers ?? new Set();
+    this.#watchers = watchers.add(watcher);
     return () => {
-      this.#watchers.delete(watcher);
+      watchers.delete(watcher);
     };
   }
 
-  /** Resolves when a blocking send may return: the task has ended or waits for its caller. */
-  settled(onGone?: (callback: () => void) => () => void): Promise<Task> {
-    if (settlesSend(this.task.status.state)) return Promise.resolve(this.task);
+  /** The task when a blocking send may return, or a promise of it: the task has ended or waits for its caller. */
+  settled(onGone?: (callback: () => void) => () => void): Task | Promise<Task> {
+    if (settlesSend(this.task.status.state)) return this.task;
     return new Promise((resolve, reject) => {
       if (this.#broken) return reject(this.#broken);
       const end = () => {
@@ -171,14 +174,14 @@ export class StoredTask {
 
   #show({ model }: TaskRecord, events: readonly TaskEvent[]): void {
     this.#shown = model;
-    for (const watcher of [...this.#watchers]) watcher.happened(events, model.task);
+    if (this.#watchers) for (const watcher of [...this.#watchers]) watcher.happened(events, model.task);
   }
 
   #break(error: EclipticError): void {
     this.#broken = error;
     this.#stopAgent();
-    for (const watcher of [...this.#watchers]) watcher.broke?.(error);
-    this.#watchers.clear();
+    for (const watcher of [...(this.#watchers ?? [])]) watcher.broke?.(error);
+    this.#watchers?.clear();
   }
 }
 

@@ -5,14 +5,14 @@ import { createNode } from '../../node/compose.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
 import type { Amount } from '../../runtime/fair-shares.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
-import type { TaskTimeLimits } from './task-execution.js';
 import { MemoryTaskRecords } from './task-records.js';
 import { TaskService } from './task-service.js';
+import type { TaskTimeLimits } from './task-terms.js';
 
 const MINUTE = 60_000;
 
 /** A task service on a simulated clock, and the task that the agent `mars` was given last. */
-async function start(limits?: TaskTimeLimits, underWay?: Amount) {
+async function start(limits?: TaskTimeLimits, underWay?: Amount, records = new MemoryTaskRecords(), nodeKey?: string) {
   const runtime = new SimulatedRuntime();
   const node = await createNode({ runtime });
   const caller = node.agent({ id: 'sun', tier: 0 }).onMessage(() => {});
@@ -22,10 +22,10 @@ async function start(limits?: TaskTimeLimits, underWay?: Amount) {
     return new Promise(() => {});
   });
   const tasks = new TaskService({
-    nodeKey: undefined,
+    nodeKey,
     runtime,
     deadlines: new DeadlineQueue(runtime),
-    records: new MemoryTaskRecords(),
+    records,
     startCall: ({ agent }, opening, listener) => new TaskCall(runtime, caller, agent, opening, listener),
     chooseAgent: () => 'mars',
     onTask: () => {},
@@ -44,6 +44,25 @@ async function start(limits?: TaskTimeLimits, underWay?: Amount) {
 }
 
 describe('a task', () => {
+  it('names its node in its id, and is found without the node if an earlier release made it [EG.1]', async () => {
+    const key = 'ab'.repeat(32);
+    const records = new MemoryTaskRecords();
+    const { id: old } = await (await start({}, undefined, records)).send();
+    expect(old).toMatch(/^[0-9A-Z]{26}$/);
+    const { tasks, send, runtime } = await start({}, undefined, records, key);
+    await runtime.advance(5_000);
+    const { id } = await send();
+    expect(id).toMatch(new RegExp(`^[0-9A-Z]{26}\\.${key}$`));
+    for (const name of [old, `${old}.${key}`]) expect((await tasks.get('sun', name)).model.task.id).toBe(old);
+    // Every node finds a task by the id that a list shows.
+    const { tasks: listed } = await tasks.list('sun', {});
+    expect(listed.map((task) => task.id).sort()).toEqual([`${old}.${key}`, id].sort());
+    for (const name of [`${old}.${'cd'.repeat(32)}`, id.slice(0, 26), `${id}.${key}`]) {
+      await expect(tasks.get('sun', name)).rejects.toMatchObject({ code: 'TASK_NOT_FOUND' });
+    }
+    expect((await tasks.cancel('sun', `${old}.${key}`)).status.state).toBe('TASK_STATE_CANCELED');
+  });
+
   it('lives as long as its agent makes progress, and fails when it makes none for five minutes [T-D5]', async () => {
     const { runtime, send, given } = await start();
     const stored = await send();
@@ -107,12 +126,41 @@ describe('a caller that fills the tasks under way', () => {
     const fill = () => {
       for (let sent = 0; sent < 100; sent++) {
         const message = { messageId: `m${sent}`, role: 'ROLE_USER' as const, parts: [{ text: large }] };
-        wide.tasks.send('greedy', { message, configuration: { returnImmediately: true } }).catch(() => {});
+        void Promise.resolve(wide.tasks.send('greedy', { message, configuration: { returnImmediately: true } }));
       }
     };
     expect(fill).toThrow(expect.objectContaining({ code: 'RATE_LIMITED' }));
     await expect(wide.send(undefined, 'honest', large)).resolves.toBeDefined();
     await wide.runtime.advance(MINUTE);
     await expect(wide.send(undefined, 'greedy', large)).resolves.toBeDefined();
+  });
+
+  it('does not end for its time limit while its agent waits for a decision of its owner [AP.3]', async () => {
+    const { runtime, send, given } = await start({ idleMs: 5 * MINUTE });
+    const stored = await send();
+    given[0]!.waiting(1, 'waits for its owner’s approval');
+    await runtime.advance(60 * MINUTE);
+    expect(stored.task.status).toMatchObject({
+      state: 'TASK_STATE_WORKING',
+      message: { parts: [{ text: 'waits for its owner’s approval' }] },
+    });
+    given[0]!.waiting(0, 'allowed');
+    await runtime.advance(4 * MINUTE);
+    expect(stored.state).toBe('TASK_STATE_WORKING');
+    await runtime.advance(2 * MINUTE);
+    expect(stored.state).toBe('TASK_STATE_FAILED');
+  });
+
+  it('with a limit of its caller has as much time after such a decision as it had before [AP.3]', async () => {
+    const { runtime, send, given } = await start();
+    const stored = await send(10 * MINUTE);
+    await runtime.advance(6 * MINUTE);
+    given[0]!.waiting(1);
+    await runtime.advance(60 * MINUTE);
+    given[0]!.waiting(0);
+    await runtime.advance(3 * MINUTE);
+    expect(stored.state).toBe('TASK_STATE_WORKING');
+    await runtime.advance(2 * MINUTE);
+    expect(stored.state).toBe('TASK_STATE_FAILED');
   });
 });

@@ -1,77 +1,38 @@
-import type { TaskCall, TaskCallListener } from '../../agent/task-call.js';
-import { TASK, type TaskOpening } from '../../agent/task-messages.js';
+import type { TaskCallListener } from '../../agent/task-call.js';
+import type { TaskOpening, TaskSession } from '../../agent/task-messages.js';
 import { addUsage, NO_USAGE, USAGE, type Usage, usageIn } from '../../agent/usage.js';
-import { weighJson } from '../../mesh/json-value.js';
-import { LIMITS } from '../../mesh/limits.js';
-import { Deadline, type DeadlineQueue } from '../../runtime/deadlines.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
-import { exchangesOf, type TaskEvent, type TaskInput } from '../protocol/task-machine.js';
+import { createTask, exchangesOf, type NewTask, type TaskEvent, type TaskInput } from '../protocol/task-machine.js';
 import { isInterrupted, requireSameMessage } from '../protocol/task-rules.js';
-import type { Message, Part } from '../protocol/types.js';
-import { StoredTask } from './stored-task.js';
-import type { TaskRecord, TaskRecords } from './task-records.js';
+import type { Artifact, Message, Metadata, Part } from '../protocol/types.js';
+import { STORED, StoredTask } from './stored-task.js';
+import type { TaskRecord, TaskTerms } from './task-records.js';
+import {
+  type AgentCall,
+  endOf,
+  requireRoom,
+  type SendResult,
+  type TaskExecutionComponents,
+  type TaskExecutionListener,
+  type TaskStart,
+  type WorkTerms,
+} from './task-terms.js';
+import { MAX_HELD_MS, TimedExecution } from './timed-execution.js';
 
-export interface TaskExecutionComponents {
-  runtime: Runtime;
-  deadlines: Pick<DeadlineQueue, 'add' | 'remove'>;
-  records: TaskRecords;
-  startCall: (record: TaskRecord, opening: TaskOpening, listener: TaskCallListener) => AgentCall;
-  limits?: TaskTimeLimits;
-}
-
-export type AgentCall = Pick<TaskCall, 'busy' | 'work' | 'say' | 'stop'>;
-
-export interface TaskTimeLimits {
-  /** How long an agent may work without any progress. Default 5 minutes. */
-  idleMs?: number;
-  /** How long a task may wait for its caller. Default 24 hours. */
-  questionMs?: number;
-}
-
-/** Notified when the execution becomes a task, and when it is over. */
-export interface TaskExecutionListener {
-  made(work: TaskExecution): void;
-  over(work: TaskExecution): void;
-}
-
-export interface TaskTerms {
-  readonly skill?: string;
-  /** For the whole task, including the time it waits for its caller. Without it, waiting has a limit of its own. */
-  readonly timeoutMs?: number;
-}
-
-export interface TaskStart extends TaskTerms {
-  /** Create a task even if the agent answers at once. */
-  readonly eager: boolean;
-  /** Runs after the task is stored and before its agent begins. */
-  readonly prepare?: (taskId: string) => Promise<void>;
-}
-
-/** The result of a send: a task, with its state after it took the message, or the agent's answer alone. */
-export type SendResult = { readonly stored: StoredTask; readonly since?: TaskEvent } | { readonly message: Message };
-
-const IDLE_MS = 5 * 60_000;
-const QUESTION_MS = 24 * 60 * 60_000;
 /** An agent that is silent for this long gets a task, which shows that it works. A faster answer needs neither. */
 const SILENT_MS = 50;
 /** Messages that may wait for the agent's next turn. */
 const MAX_PENDING = 100;
 
 /** One task and the call of the agent that works on it. */
-export class TaskExecution extends Deadline {
-  readonly stored: StoredTask;
+export class TaskExecution extends TimedExecution implements TaskCallListener {
+  readonly terms: TaskTerms;
   readonly #components: TaskExecutionComponents;
-  readonly #listener: TaskExecutionListener;
-  readonly #record: TaskRecord;
+  readonly #listener: TaskExecutionListener<TaskExecution>;
+  readonly #task: NewTask;
+  /** Made when it is needed: for an agent that answers with a message alone, never. */
+  #stored: StoredTask | undefined;
   #call: AgentCall | undefined;
-  #idleMs: number;
-  #questionMs: number;
-  /** The caller set a limit for the whole task; progress does not extend it. */
-  #fixed = false;
-  /** The current time limit and its start. */
-  #limitMs = 0;
-  #since = 0;
   /** The agent has started. */
   #begun = false;
   /** The time for an immediate answer is over. */
@@ -84,34 +45,76 @@ export class TaskExecution extends Deadline {
   #made: 'not yet' | 'message' | 'task' = 'not yet';
   /** What the agent's work cost so far. */
   #usage: Usage | undefined;
+  /** The result of the send that began it, if that came before `begin` returned. */
+  #sent: SendResult | Promise<SendResult> | undefined;
+  /** Does that send wait? */
+  #awaited = false;
+  /** Further facts about the work, for the task's metadata. */
+  #facts: Metadata | undefined;
   #tell: ((sent: SendResult | Promise<SendResult>) => void) | undefined;
 
   constructor(
     components: TaskExecutionComponents,
-    record: TaskRecord,
-    listener: TaskExecutionListener,
-    events: readonly TaskEvent[] = [],
+    terms: TaskTerms,
+    task: NewTask,
+    listener: TaskExecutionListener<TaskExecution>,
   ) {
-    super();
+    super(components);
     this.#components = components;
-    this.#record = record;
+    this.terms = terms;
+    this.#task = task;
     this.#listener = listener;
-    const { idleMs = IDLE_MS, questionMs = QUESTION_MS } = components.limits ?? {};
-    this.#idleMs = idleMs;
-    this.#questionMs = questionMs;
-    this.stored = new StoredTask(components.records, record, events, () => this.#call?.stop());
   }
 
-  /** Calls the agent. Throws for a message that fits no envelope. */
-  begin({ eager, prepare, ...terms }: TaskStart): Promise<SendResult> {
-    this.#setLimits(terms);
-    const opening = this.#opening(this.#firstMessage, { skill: terms.skill });
+  /** A task of an earlier run, or one whose agent is gone. */
+  static of(
+    components: TaskExecutionComponents,
+    record: TaskRecord,
+    listener: TaskExecutionListener<TaskExecution>,
+  ): TaskExecution {
+    const { task, at } = record.model;
+    const { id, contextId, metadata } = task;
+    const known: NewTask = { id, contextId, message: task.history![0]!, at, ...(metadata && { metadata }) };
+    const execution = new TaskExecution(components, record, known, listener);
+    execution.#stored = execution.#keeping(record, []);
+    return execution;
+  }
+
+  get id(): string {
+    return this.#task.id;
+  }
+
+  /** The message that opened it. */
+  get first(): Message {
+    return this.#task.message;
+  }
+
+  get stored(): StoredTask {
+    this.#stored ??= this.#create();
+    return this.#stored;
+  }
+
+  #create(): StoredTask {
+    const { model, events } = createTask(this.#task);
+    return this.#keeping({ ...this.terms, resumable: false, model }, events);
+  }
+
+  #keeping(record: TaskRecord, events: readonly TaskEvent[]): StoredTask {
+    return new StoredTask(this.#components.records, record, events, () => this.#stopCall());
+  }
+
+  /** Calls the agent. Returns the result itself if the agent answers at once. Throws for a message that fits no envelope. */
+  begin({ eager, prepare, skill, timeoutMs }: TaskStart): SendResult | Promise<SendResult> {
+    this.setLimits(timeoutMs);
+    const opening = this.#opening(this.first, skill);
     requireRoom(opening);
     if (eager) return this.#beginEagerly(opening, prepare);
+    this.#awaited = true;
+    this.#start(opening);
+    if (this.#sent) return this.#sent;
+    this.#components.deadlines.add(this, SILENT_MS);
     return new Promise((resolve) => {
       this.#tell = resolve;
-      this.#start(opening);
-      if (this.#made === 'not yet') this.#components.deadlines.add(this, SILENT_MS);
     });
   }
 
@@ -127,12 +130,12 @@ export class TaskExecution extends Deadline {
   }
 
   /** Calls the agent synchronously, for records that are saved synchronously. The task is working when this returns. */
-  start(terms: TaskTerms): StoredTask {
-    this.#setLimits(terms);
+  start(terms: WorkTerms): StoredTask {
+    this.setLimits(terms.timeoutMs);
     this.#begun = true;
     this.#make();
     this.#showWork();
-    this.#start(this.#opening(this.#firstMessage, { skill: terms.skill }));
+    this.#start(this.#opening(this.first, terms.skill));
     return this.stored;
   }
 
@@ -140,14 +143,15 @@ export class TaskExecution extends Deadline {
   async resume(): Promise<void> {
     this.#made = 'task';
     this.#restarted = true;
-    this.#usage = usageIn({ [USAGE]: this.stored.task.metadata?.usage });
+    const { model, resumable } = this.stored.record;
+    this.#usage = usageIn({ [USAGE]: model.task.metadata?.usage });
     const { runtime } = this.#components;
-    if (!this.#record.resumable) {
+    if (!resumable) {
       const reason = 'The node stopped while the agent worked';
       return this.take({ type: 'crash', at: runtime.now(), reason });
     }
     // A question still waits for its answer; the agent is called then.
-    if (isInterrupted(this.stored.state)) this.#limit(this.#questionMs, this.#record.model.at);
+    if (isInterrupted(this.stored.state)) this.limit(this.questionMs, model.at);
     else this.#startAgain();
   }
 
@@ -156,8 +160,8 @@ export class TaskExecution extends Deadline {
     const { model, asked } = this.stored.record;
     const { answers, others } = exchangesOf(model);
     const { runtime } = this.#components;
-    this.#limit(this.#idleMs, runtime.now());
-    this.#start({ ...this.#opening(this.#firstMessage, { skill: asked?.skill, resumed: true }), answers });
+    this.limit(this.idleMs, runtime.now());
+    this.#start({ ...this.#opening(this.first, asked?.skill), resumed: true, answers });
     this.#pending.push(...others);
     for (const message of others) void this.#call!.say(message).catch(() => {});
   }
@@ -175,7 +179,7 @@ export class TaskExecution extends Deadline {
   async say(message: Message): Promise<SendResult> {
     const { stored } = this;
     const { runtime } = this.#components;
-    const opening = this.#opening(message, {});
+    const opening = this.#opening(message);
     requireRoom(opening);
     const key = message.messageId;
     const answers = isInterrupted(stored.state);
@@ -194,7 +198,7 @@ export class TaskExecution extends Deadline {
     const { model } = stored.record;
     const since: TaskEvent = { sequence: model.sequence, event: { task: model.task } };
     if (again || stored.over) return { stored, since };
-    this.#limit(this.#idleMs, runtime.now());
+    this.limit(this.idleMs, runtime.now());
     if (answers) {
       if (this.#call?.busy) await this.#call.say(message);
       else if (this.#restarted && !this.#call) this.#startAgain();
@@ -211,22 +215,15 @@ export class TaskExecution extends Deadline {
       this.#showWork();
     }
     // The agent has answered but does not end its turn.
-    else if (this.#made === 'message' || this.stored.over) this.#call?.stop();
-    else if (this.#silent && runtime.now() - this.#since >= this.#limitMs) {
+    else if (this.#made === 'message' || this.stored.over) this.#stopCall();
+    else if (this.#silent && runtime.now() - (this.heldAt ?? Number.NEGATIVE_INFINITY) < MAX_HELD_MS) {
+      this.rearm(this.limitMs);
+    } else if (this.#silent && runtime.now() - this.since >= this.limitMs) {
       this.#keep(this.stored.take({ type: 'timeout', at: runtime.now() }));
     } else {
       this.#showWork();
-      this.#limit(this.#limitMs, this.#since);
+      this.limit(this.limitMs, this.since);
     }
-  }
-
-  /** Starts a time limit at `since`. Progress moves `#since` without touching the deadline queue. */
-  #limit(limitMs: number, since: number): void {
-    const { deadlines, runtime } = this.#components;
-    this.#limitMs = limitMs;
-    this.#since = since;
-    deadlines.remove(this);
-    deadlines.add(this, Math.max(0, since + limitMs - runtime.now()));
   }
 
   /** Shows a silent agent's task as working. */
@@ -251,104 +248,130 @@ export class TaskExecution extends Deadline {
     }
   }
 
-  #setLimits({ timeoutMs }: TaskTerms): void {
-    if (timeoutMs === undefined) return;
-    this.#fixed = true;
-    this.#idleMs = timeoutMs;
-    this.#questionMs = timeoutMs;
-  }
-
-  #make(): void {
+  /** The send has led to a task. With `result`, its agent is done already: the task is stored once. */
+  #make(result?: TaskInput): void {
     this.#made = 'task';
-    this.#limit(this.#idleMs, this.#components.runtime.now());
-    this.#listener.made(this);
-    const kept = this.#usage ? this.#showUsage(this.#usage) : this.stored.saved();
+    if (!result) this.limit(this.idleMs, this.#components.runtime.now());
+    this.#listener.made(this, result !== undefined);
+    let kept = this.#facts ? this.#show(this.#facts) : STORED;
+    if (result) kept = this.#takeWithin(result);
+    else if (!this.#facts) kept = this.stored.saved();
     this.#keep(kept);
-    this.#tell?.(kept.then(() => ({ stored: this.stored })));
+    if (!this.#awaited) return;
+    const sent = { stored: this.stored };
+    this.#settle(kept === STORED ? sent : kept.then(() => sent));
   }
 
-  get #firstMessage(): Message {
-    return this.stored.task.history![0]!;
+  #settle(sent: SendResult | Promise<SendResult>): void {
+    if (this.#tell) this.#tell(sent);
+    else this.#sent = sent;
   }
 
-  #opening(message: Message, { skill, resumed }: { skill?: string; resumed?: boolean }): TaskOpening {
-    const { id, contextId, metadata } = this.stored.task;
-    return {
-      id,
-      contextId,
-      message,
-      ...(skill !== undefined && { skill }),
-      ...(resumed && { resumed }),
-      ...(metadata && { metadata }),
-    };
+  #opening(message: Message, skill?: string): TaskOpening {
+    const { id, contextId } = this.#task;
+    const metadata = this.#stored ? this.#stored.task.metadata : this.#task.metadata;
+    if (skill === undefined && metadata === undefined) return { id, contextId, message };
+    return { id, contextId, message, ...(skill !== undefined && { skill }), ...(metadata && { metadata }) };
   }
 
   #start(opening: TaskOpening): void {
-    const { runtime, startCall, deadlines } = this.#components;
-    const call = startCall(this.#record, opening, {
-      accepted: (resumable) => this.#accepted(resumable),
-      begun: () => this.#workBegun(),
-      took: (messageId) => this.#took(messageId),
-      usage: (usage) => this.#used(usage),
-      message: (parts) => this.#answered(parts),
-      input: (input) => this.#hear(input),
-      ended: (error) => this.#hear(endOf(error, runtime.now())),
-    });
+    const call = this.#components.startCall(this.terms, opening, this);
     this.#call = call;
-    void call.work().then(() => {
-      if (this.#made === 'message' || this.stored.over) deadlines.remove(this);
-    });
+    call.work();
   }
 
-  #accepted(resumable: boolean): void {
-    if (!resumable || this.#record.resumable) return;
+  #stopCall(): void {
+    this.#call?.stop();
+    this.#forgetLimit();
+  }
+
+  /** Nothing is left to wait for. */
+  #forgetLimit(): void {
+    if (this.#made === 'message' || this.stored.over) this.#components.deadlines.remove(this);
+  }
+
+  /** @internal */
+  accepted(resumable: boolean): void {
+    if (!resumable || this.stored.record.resumable) return;
     this.stored.setResumable();
     if (this.#made === 'task') this.#keep(this.stored.saved());
   }
 
-  #workBegun(): void {
+  /** @internal */
+  begun(): void {
     this.#begun = true;
     if (this.#made === 'task' && this.#silent) this.#showWork();
   }
 
-  #took(messageId: string): void {
+  /** @internal */
+  took(messageId: string): void {
     const index = this.#pending.findIndex((message) => message.messageId === messageId);
     if (index >= 0) this.#pending.splice(index, 1);
   }
 
-  /** A report of usage makes no task: the agent may still answer with a message alone. */
-  #used(usage: Usage): void {
+  /** @internal A report of usage makes no task: the agent may still answer with a message alone. */
+  usage(usage: Usage): void {
     this.#usage = addUsage(this.#usage ?? NO_USAGE, usage);
-    if (this.#made !== 'task' || this.stored.over) return;
-    if (!this.#fixed && !isInterrupted(this.stored.state)) this.#since = this.#components.runtime.now();
-    this.#keep(this.#showUsage(this.#usage));
+    this.#noted({ usage: { ...this.#usage } });
   }
 
-  #showUsage(usage: Usage): Promise<void> {
-    return this.stored.take({
-      type: 'metadata',
-      at: this.#components.runtime.now(),
-      metadata: { usage: { ...usage } },
-    });
+  /** @internal */
+  session(session: TaskSession): void {
+    this.#noted({ session: { ...session } });
+  }
+
+  #noted(facts: Metadata): void {
+    this.#facts = { ...this.#facts, ...facts };
+    if (this.#made !== 'task' || this.stored.over) return;
+    if (!this.fixed && !isInterrupted(this.stored.state)) this.since = this.#components.runtime.now();
+    this.#keep(this.#show(facts));
+  }
+
+  #show(metadata: Metadata): Promise<void> {
+    return this.stored.take({ type: 'metadata', at: this.#components.runtime.now(), metadata });
   }
 
   /** The agent ended its turn, and messages of the caller are waiting. */
   #nextTurn(): void {
     const message = this.#pending.shift()!;
-    if (!this.#fixed) this.#since = this.#components.runtime.now();
-    this.#start(this.#opening(message, {}));
+    if (!this.fixed) this.since = this.#components.runtime.now();
+    this.#start(this.#opening(message));
   }
 
-  #answered(parts: readonly Part[]): void {
+  /** @internal */
+  message(parts: readonly Part[]): void {
     const { runtime } = this.#components;
-    const { contextId } = this.stored.task;
+    const { contextId } = this.#task;
     const message: Message = { messageId: runtime.id(), role: 'ROLE_AGENT', parts, contextId };
     if (this.#made === 'not yet') {
       this.#made = 'message';
-      this.#limit(this.#idleMs, runtime.now());
-      this.#tell?.({ message: this.#usage ? { ...message, metadata: { usage: { ...this.#usage } } } : message });
+      // It may still have something to do.
+      if (this.#call?.busy) this.limit(this.idleMs, runtime.now());
+      this.#settle({ message: this.#usage ? { ...message, metadata: { usage: { ...this.#usage } } } : message });
     } else if (this.#pending.length > 0) this.#hear({ type: 'agent-message', at: runtime.now(), message });
     else this.#hear({ type: 'status', at: runtime.now(), state: 'TASK_STATE_COMPLETED', message });
+  }
+
+  /** @internal */
+  ended(error?: unknown): void {
+    this.#hear(endOf(error, this.#components.runtime.now()));
+    this.#forgetLimit();
+  }
+
+  /** @internal */
+  input(input: TaskInput): void {
+    this.#hear(input);
+  }
+
+  /** @internal The agent is done at once, or with its first words. */
+  result(artifact: Artifact): void {
+    const at = this.#components.runtime.now();
+    if (this.#pending.length > 0) {
+      this.#hear({ type: 'artifact', at, artifact });
+      this.#hear({ type: 'exit', at, code: 0 });
+    } else if (this.#made === 'not yet') this.#make({ type: 'result', at, artifact });
+    else this.#hear({ type: 'result', at, artifact });
+    this.#forgetLimit();
   }
 
   #hear(input: TaskInput): void {
@@ -360,23 +383,27 @@ export class TaskExecution extends Deadline {
       return;
     }
     const waited = isInterrupted(stored.state);
-    if (!this.#fixed && !waited) this.#since = input.at;
-    let kept: Promise<void>;
+    if (!this.fixed && !waited) this.since = input.at;
+    const kept = this.#takeWithin(input);
+    if (isInterrupted(stored.state)) this.limit(this.questionMs, input.at);
+    else if (waited && !stored.over) this.limit(this.idleMs, input.at);
+    this.#keep(kept);
+  }
+
+  #takeWithin(input: TaskInput): Promise<void> {
     try {
-      kept = stored.take(input);
+      return this.stored.take(input);
     } catch (error) {
       // The task exceeds its limits.
-      this.#call?.stop();
-      kept = stored.take({ type: 'crash', at: input.at, reason: describeError(error) });
+      this.#stopCall();
+      return this.stored.take({ type: 'crash', at: input.at, reason: describeError(error) });
     }
-    if (isInterrupted(stored.state)) this.#limit(this.#questionMs, input.at);
-    else if (waited && !stored.over) this.#limit(this.#idleMs, input.at);
-    this.#keep(kept);
   }
 
   #keep(kept: Promise<void>): void {
     // Records in memory are saved synchronously.
     if (this.stored.told) this.#end();
+    if (kept === STORED) return;
     kept.then(
       () => {
         if (this.stored.told) this.#end();
@@ -392,16 +419,4 @@ export class TaskExecution extends Deadline {
     if (!this.#call?.busy) this.#components.deadlines.remove(this);
     this.#listener.over(this);
   }
-}
-
-function endOf(error: unknown, at: number): TaskInput {
-  return error === undefined ? { type: 'exit', at, code: 0 } : { type: 'crash', at, reason: describeError(error) };
-}
-
-/** A message must fit one envelope; a larger one is refused while the caller can still be told. */
-function requireRoom(opening: TaskOpening): void {
-  const weighed = weighJson({ [TASK]: opening });
-  if (typeof weighed === 'number') return;
-  const { problem } = weighed;
-  throw new EclipticError('PAYLOAD_TOO_LARGE', `the message ${problem}`, { maxBytes: LIMITS.payloadBytes });
 }

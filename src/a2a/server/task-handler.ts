@@ -6,11 +6,11 @@ import { systemRuntime } from '../../runtime/system-runtime.js';
 import { cutText } from '../../runtime/text.js';
 import { NotFoundError, ValidationError } from '../protocol/errors.js';
 import { type A2ATask, readTaskSend, SIMPLE_TIMEOUT } from '../protocol/simple.js';
+import { simple } from './operations.js';
 import type { ProcessEvent, ProcessManager, Session } from './process-manager.js';
-import { simple } from './simple-routes.js';
-import type { AgentCall } from './task-execution.js';
 import { MemoryTaskRecords } from './task-records.js';
 import { TaskService } from './task-service.js';
+import type { AgentCall } from './task-terms.js';
 
 export interface TaskDatabase {
   /** Oldest first. */
@@ -115,7 +115,7 @@ class SessionCall implements AgentCall {
     return this.#unsubscribe !== undefined;
   }
 
-  async work(): Promise<void> {
+  work(): void {
     this.#unsubscribe = this.#processes.subscribe(this.#session.id, (_session, event) => this.#hear(event));
     try {
       this.#processes.startProcess(this.#session, this.#session.initialPrompt);

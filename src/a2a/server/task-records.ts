@@ -12,7 +12,8 @@ import { pushConfigs, sessions, type TaskRow, taskEvents, tasks as taskTable } f
 
 export type PushConfig = TaskPushNotificationConfig & { readonly id: string };
 
-export interface TaskRecord {
+/** The facts of a task that are known before it is created. */
+export interface TaskTerms {
   /** The address of the caller. */
   readonly owner: string;
   readonly agent: string;
@@ -22,6 +23,9 @@ export interface TaskRecord {
   readonly sendKey: string;
   /** Undefined for tasks of releases that did not record it. */
   readonly asked?: SendFacts;
+}
+
+export interface TaskRecord extends TaskTerms {
   /** The agent can resume the task after a restart. */
   readonly resumable: boolean;
   readonly model: TaskModel;
@@ -58,7 +62,8 @@ const PRUNED_AT_ONCE = 100;
 interface StoredEntry {
   record: TaskRecord;
   readonly events: TaskEvent[];
-  readonly pushes: Map<string, PushConfig>;
+  /** Made with the first webhook. */
+  pushes: Map<string, PushConfig> | undefined;
 }
 
 /** Tasks of a node without a store. A task that has not ended is never pruned. */
@@ -73,7 +78,7 @@ export class MemoryTaskRecords implements TaskRecords {
     if (known) {
       known.record = record;
       known.events.push(...events);
-    } else this.#tasks.set(id, { record, events: [...events], pushes: new Map() });
+    } else this.#tasks.set(id, { record, events: [...events], pushes: undefined });
     if (isTerminal(status.state)) this.#ended.add(id);
     if (this.#tasks.size > CAPACITY) this.#prune();
     return undefined;
@@ -119,15 +124,18 @@ export class MemoryTaskRecords implements TaskRecords {
   async saveSession(): Promise<void> {}
 
   async savePush(taskId: string, config: PushConfig): Promise<void> {
-    this.#tasks.get(taskId)?.pushes.set(config.id, config);
+    const entry = this.#tasks.get(taskId);
+    if (!entry) return;
+    entry.pushes ??= new Map();
+    entry.pushes.set(config.id, config);
   }
 
   async removePush(taskId: string, id: string): Promise<void> {
-    this.#tasks.get(taskId)?.pushes.delete(id);
+    this.#tasks.get(taskId)?.pushes?.delete(id);
   }
 
   async pushes(taskId: string): Promise<{ config: PushConfig; told: undefined }[]> {
-    return [...(this.#tasks.get(taskId)?.pushes.values() ?? [])].map((config) => ({ config, told: undefined }));
+    return [...(this.#tasks.get(taskId)?.pushes?.values() ?? [])].map((config) => ({ config, told: undefined }));
   }
 
   async pendingPushes(): Promise<[]> {
@@ -199,7 +207,11 @@ export class StoreTaskRecords implements TaskRecords {
       descending: true,
       limit,
     });
-    const records = rows.map(fromRow).filter(({ model }) => matchesFilter(model.task, request));
+    const { tenant } = request;
+    const records = rows
+      .filter(({ agent }) => tenant === undefined || agent === tenant)
+      .map(fromRow)
+      .filter(({ model }) => matchesFilter(model.task, request));
     return records.sort((a, b) => compareTasks(a.model.task, b.model.task));
   }
 

@@ -3,8 +3,9 @@ import { fullAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Amount, FairShares } from '../../runtime/fair-shares.js';
 import { admitDelegation, type DelegationChain, withDelegation } from '../protocol/delegation.js';
+import { fullTaskId, joinTaskId, splitTaskId } from '../protocol/task-id.js';
 import { pageOf } from '../protocol/task-list.js';
-import { createTask, type TaskEvent } from '../protocol/task-machine.js';
+import type { TaskEvent } from '../protocol/task-machine.js';
 import {
   contextOf,
   isTerminal,
@@ -14,19 +15,12 @@ import {
   requireSubscribable,
   type SendFacts,
   sendFacts,
-  taskNotFound,
 } from '../protocol/task-rules.js';
-import type {
-  ListTasksRequest,
-  ListTasksResponse,
-  Message,
-  SendMessageRequest,
-  Task,
-  TaskState,
-} from '../protocol/types.js';
+import type { ListTasksRequest, ListTasksResponse, Message, SendMessageRequest, Task } from '../protocol/types.js';
 import { StoredTask, Subscription } from './stored-task.js';
-import { type SendResult, TaskExecution, type TaskExecutionComponents } from './task-execution.js';
-import type { TaskRecord, TaskRecords } from './task-records.js';
+import { TaskExecution } from './task-execution.js';
+import type { TaskRecord } from './task-records.js';
+import type { SendResult, TaskExecutionComponents, TaskExecutionListener } from './task-terms.js';
 
 /** At least this many sends are remembered, and at most twice as many; retries come soon. */
 export const REMEMBERED_SENDS = 5_000;
@@ -49,7 +43,7 @@ export class SendKeys {
     return this.#younger.get(key) ?? this.#older.get(key);
   }
 
-  /** Restores a send of an earlier run. */
+  /** Adds a send that led to a task: at once, or in an earlier run. */
   remember(key: string, taskId: string): void {
     this.#put(key, taskId);
   }
@@ -81,7 +75,7 @@ export class SendKeys {
 export interface TaskServiceComponents extends TaskExecutionComponents {
   nodeKey: string | undefined;
   chooseAgent: (wanted: AgentRequest) => string;
-  /** Called for every new task, and awaited for one that resumes after a restart. */
+  /** Called for every new task whose agent goes on, and awaited for one that resumes after a restart. */
   onTask: (stored: StoredTask, resumed: boolean) => void | Promise<void>;
   /** Tasks under way, and the bytes of the messages that opened them, shared among callers. */
   underWay?: Amount;
@@ -92,10 +86,19 @@ export interface AgentRequest {
   readonly skill: string | undefined;
 }
 
+/** A task in its plainest form. */
+export interface GivenTask {
+  readonly parts: Message['parts'];
+  readonly contextId?: string | undefined;
+  readonly skill?: string | undefined;
+}
+
 export interface SendTerms {
   /** Sends of one caller with the same key are the same task. */
-  readonly key?: string;
-  readonly agent?: string;
+  readonly key?: string | undefined;
+  readonly agent?: string | undefined;
+  /** The sandbox of the caller. */
+  readonly sandbox?: string | undefined;
   readonly chain?: DelegationChain;
   readonly timeoutMs?: number;
   /** The session that the agent works in. Default: a new one. */
@@ -116,10 +119,22 @@ export class TaskService {
   readonly #keys = new SendKeys();
   readonly #shares: FairShares;
   readonly #rate: RateLimiter;
+  readonly #listener: TaskExecutionListener<TaskExecution>;
   #closed = false;
 
   constructor(components: TaskServiceComponents) {
     this.#components = components;
+    this.#listener = {
+      made: (execution, isDone) => {
+        this.#enter(execution);
+        if (!isDone) void components.onTask(execution.stored, false);
+      },
+      over: (execution) => {
+        const { owner, sendKey } = execution.terms;
+        this.#leave(execution);
+        if (sendKey !== execution.id) this.#keys.end(`${owner} ${sendKey}`, execution.id);
+      },
+    };
     this.#shares = new FairShares(components.underWay ?? UNDER_WAY);
     this.#rate = new RateLimiter(components.runtime, BYTES_PER_MINUTE, 'bytes of tasks');
   }
@@ -149,12 +164,12 @@ export class TaskService {
     this.#running.clear();
   }
 
-  /** Throws synchronously if the request is refused. */
-  send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<SendResult> {
+  /** Throws synchronously if the request is refused. Returns the result itself if the agent answers at once. */
+  send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): SendResult | Promise<SendResult> {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     const { message } = request;
     if (message.taskId !== undefined) return this.#goOn(owner, message);
-    const facts = sendFacts(request, terms.agent);
+    const facts = sendFacts(request, terms.agent, terms.sandbox);
     const sendKey = keyOf(owner, message, terms);
     if (sendKey === undefined) return this.#begin(owner, request, terms, facts);
     const key = `${owner} ${sendKey}`;
@@ -165,14 +180,28 @@ export class TaskService {
     }
     if (known !== undefined) return this.#again(owner, request, terms, key, known);
     const sent = this.#begin(owner, request, terms, facts, sendKey);
-    this.#keys.begin(key, { sent, message, facts });
+    if (sent instanceof Promise) this.#keys.begin(key, { sent, message, facts });
+    // A send that led to no task may be repeated.
+    else if ('stored' in sent) this.#keys.remember(key, sent.stored.id);
     return sent;
   }
 
   /** Continues a task that waits for its caller. */
   async answer(owner: string, id: string, text: string): Promise<void> {
-    const messageId = this.#components.runtime.id();
-    await this.send(owner, { message: { messageId, role: 'ROLE_USER', parts: [{ text }], taskId: id } });
+    await this.send(owner, { message: this.#message({ parts: [{ text }], taskId: id }) });
+  }
+
+  /** Gives an agent a task; its caller does not wait for the answer. */
+  async give(owner: string, { parts, contextId, skill }: GivenTask, terms: SendTerms): Promise<StoredTask> {
+    const message = this.#message({ parts, ...(contextId !== undefined && { contextId }) });
+    const metadata = skill === undefined ? {} : { metadata: { skill } };
+    const sent = await this.send(owner, { message, configuration: { returnImmediately: true }, ...metadata }, terms);
+    if ('stored' in sent) return sent.stored;
+    throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent answered without a task');
+  }
+
+  #message(content: Omit<Message, 'messageId' | 'role'>): Message {
+    return { messageId: this.#components.runtime.id(), role: 'ROLE_USER', ...content };
   }
 
   /** A repeated send, which led to the task `id`. */
@@ -191,22 +220,33 @@ export class TaskService {
     }
     const { message } = request;
     const first = { message: record.model.task.history![0]!, facts: record.asked };
-    requireSameSend(first, { message, facts: sendFacts(request, terms.agent) });
+    requireSameSend(first, { message, facts: sendFacts(request, terms.agent, terms.sandbox) });
     return { stored: execution?.stored ?? new StoredTask(this.#components.records, record, [], () => {}) };
   }
 
+  /** The record has the id under which the task is stored, which may lack the node that `id` names. */
   async get(owner: string, id: string): Promise<TaskRecord> {
-    const stored = this.#running.get(id)?.stored;
-    return requireOwn(stored?.record ?? (await this.#components.records.load(id)), owner, id);
+    return requireOwn(await this.#find(id), owner, id);
+  }
+
+  async #find(id: string): Promise<TaskRecord | undefined> {
+    const found = this.#running.get(id)?.stored.record ?? (await this.#components.records.load(id));
+    if (found) return found;
+    const { local, node } = splitTaskId(id);
+    // Tasks of earlier releases are stored under ids without a node.
+    const isOld = node !== undefined && node === this.#components.nodeKey && splitTaskId(local).node === undefined;
+    return isOld ? this.#find(local) : undefined;
   }
 
   /** Guests cannot be told apart: a guest finds a task by its id, and lists none. */
   async list(owner: string, request: ListTasksRequest): Promise<ListTasksResponse> {
     const records = owner === GUEST.address ? [] : await this.#components.records.list(owner, request);
-    return pageOf(
-      records.map(({ model }) => model.task),
-      request,
-    );
+    const tasks = records.map(({ model: { task } }) => {
+      // Every node must find the task by the id that a list shows.
+      const id = fullTaskId(task.id, this.#components.nodeKey);
+      return id === task.id ? task : { ...task, id };
+    });
+    return pageOf(tasks, request);
   }
 
   async cancel(owner: string, id: string): Promise<Task> {
@@ -217,7 +257,7 @@ export class TaskService {
       throw new EclipticError('TASK_NOT_CANCELABLE', `the task has ended as ${task.status.state}`, { taskId: id });
     }
     // A task that no agent works on any more can still be recorded as canceled.
-    const execution = this.#running.get(id) ?? this.#executionOf(record);
+    const execution = this.#running.get(task.id) ?? this.#executionOf(record);
     await execution.take({ type: 'cancel', at: this.#components.runtime.now() });
     return execution.stored.task;
   }
@@ -226,8 +266,9 @@ export class TaskService {
   async subscribe(owner: string, id: string, after?: number): Promise<Subscription> {
     const record = await this.get(owner, id);
     if (after === undefined) requireSubscribable(record.model.task);
-    const stored = this.#running.get(id)?.stored;
-    return this.#follow(id, stored, after ?? snapshot(stored?.record ?? record));
+    const { id: known } = record.model.task;
+    const stored = this.#running.get(known)?.stored;
+    return this.#follow(known, stored, after ?? snapshot(stored?.record ?? record));
   }
 
   /** The task as it took the message, and then its events. */
@@ -248,20 +289,21 @@ export class TaskService {
     const id = message.taskId!;
     const { model } = await this.get(owner, id);
     requireContinuable(message, model.task);
-    const execution = this.#running.get(id);
+    const execution = this.#running.get(model.task.id);
     if (execution) return execution.say(message);
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'no agent works on the task any longer', { taskId: id });
   }
 
   /** ULIDs of one millisecond are predictable. A guest's task id is its only secret, so it is random. */
   #taskId(owner: string): string {
-    const { runtime } = this.#components;
-    return owner === GUEST.address ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id();
+    const { runtime, nodeKey } = this.#components;
+    const secret = owner === GUEST.address;
+    return joinTaskId(secret ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id(), nodeKey);
   }
 
   /** Begins a task synchronously, over records in memory. */
   start(owner: string, request: SendMessageRequest, terms: SendTerms): StoredTask {
-    return this.#create(owner, request, terms, sendFacts(request, terms.agent)).start(terms);
+    return this.#create(owner, request, terms, sendFacts(request, terms.agent, terms.sandbox)).start(terms);
   }
 
   #begin(
@@ -270,7 +312,7 @@ export class TaskService {
     terms: SendTerms,
     asked: SendFacts,
     sendKey?: string,
-  ): Promise<SendResult> {
+  ): SendResult | Promise<SendResult> {
     if (!this.#shares.hasRoom(owner)) {
       throw new EclipticError('QUEUE_FULL', 'this caller has its share of the tasks that may be under way');
     }
@@ -288,7 +330,7 @@ export class TaskService {
     asked: SendFacts,
     sendKey?: string,
   ): TaskExecution {
-    const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
+    const { runtime, nodeKey, chooseAgent } = this.#components;
     const agent = chooseAgent({ agent: wanted, skill: asked.skill });
     admitDelegation(chain, fullAddress(agent, nodeKey));
     // The chain stays with the task, so that its agent can extend it.
@@ -296,39 +338,23 @@ export class TaskService {
     const id = this.#taskId(owner);
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
-    const { model, events } = createTask({ id, contextId, message, at, ...(metadata && { metadata }) });
+    const task = { id, contextId, message: { ...message, taskId: id, contextId }, at, ...(metadata && { metadata }) };
     const about = { owner, agent, sessionId: sessionId ?? runtime.id(), createdAt: at, sendKey: sendKey ?? id, asked };
-    const record: TaskRecord = { ...about, resumable: false, model };
-    const listener = {
-      made: (execution: TaskExecution) => {
-        this.#enter(execution);
-        void onTask(execution.stored, false);
-      },
-      over: () => {
-        this.#leave(record);
-        if (sendKey !== undefined) this.#keys.end(`${owner} ${sendKey}`, id);
-      },
-    };
-    return new TaskExecution(this.#components, record, listener, events);
+    return new TaskExecution(this.#components, about, task, this.#listener);
   }
 
   #executionOf(record: TaskRecord): TaskExecution {
-    return new TaskExecution(this.#components, record, { made: () => {}, over: () => this.#leave(record) });
+    return TaskExecution.of(this.#components, record, this.#listener);
   }
 
   #enter(execution: TaskExecution): void {
-    const { record } = execution.stored;
-    this.#running.set(execution.stored.id, execution);
-    this.#shares.add(record.owner, openingBytes(record));
+    this.#running.set(execution.id, execution);
+    this.#shares.add(execution.terms.owner, bytesOf(execution.first));
   }
 
-  #leave(record: TaskRecord): void {
-    if (this.#running.delete(record.model.task.id)) this.#shares.remove(record.owner, openingBytes(record));
+  #leave({ id, terms, first }: TaskExecution): void {
+    if (this.#running.delete(id)) this.#shares.remove(terms.owner, bytesOf(first));
   }
-}
-
-function openingBytes(record: TaskRecord): number {
-  return bytesOf(record.model.task.history![0]!);
 }
 
 /** About the bytes of a message: the texts of its parts. */
@@ -347,69 +373,4 @@ function keyOf(owner: string, { messageId }: Message, { key }: SendTerms): strin
 
 function snapshot({ model }: TaskRecord): TaskEvent {
   return { sequence: model.sequence, event: { task: model.task } };
-}
-
-export interface OperatorTasksComponents {
-  tasks: TaskService;
-  records: TaskRecords;
-}
-
-export interface TaskFilter {
-  readonly state?: TaskState;
-  readonly caller?: string;
-  readonly limit: number;
-}
-
-/** The tasks of every caller, for the node's owner. */
-export class OperatorTasks {
-  readonly #components: OperatorTasksComponents;
-
-  constructor(components: OperatorTasksComponents) {
-    this.#components = components;
-  }
-
-  async list({ state, caller, limit }: TaskFilter): Promise<TaskRecord[]> {
-    const found = await this.#components.records.list(caller, { ...(state && { status: state }) }, limit);
-    return found.slice(0, limit);
-  }
-
-  idsBeginning(prefix: string, limit: number): Promise<string[]> {
-    return this.#components.records.idsBeginning(prefix, limit);
-  }
-
-  async get(id: string): Promise<TaskRecord> {
-    return this.#components.tasks.get(await this.#ownerOf(id), id);
-  }
-
-  /** Everything that was published about a task, oldest first. */
-  events(id: string): Promise<TaskEvent[]> {
-    return this.#components.records.eventsAfter(id, 0);
-  }
-
-  async cancel(id: string): Promise<Task> {
-    return this.#components.tasks.cancel(await this.#ownerOf(id), id);
-  }
-
-  /** Answers the question of a task that the owner gave. */
-  async answer(id: string, text: string): Promise<Task> {
-    const owner = await this.#ownerOf(id);
-    if (owner !== OPERATOR.address) {
-      throw new EclipticError('SENDER_REFUSED', `the task is of ${owner}, who must answer its question`, {
-        taskId: id,
-      });
-    }
-    await this.#components.tasks.answer(owner, id, text);
-    return (await this.#components.tasks.get(owner, id)).model.task;
-  }
-
-  async follow(id: string, after: number): Promise<Subscription> {
-    return this.#components.tasks.subscribe(await this.#ownerOf(id), id, after);
-  }
-
-  /** A task is stored before its id is shown, so its record can be found. */
-  async #ownerOf(id: string): Promise<string> {
-    const record = await this.#components.records.load(id);
-    if (!record) throw taskNotFound(id);
-    return record.owner;
-  }
 }

@@ -1,8 +1,9 @@
 import type { Runtime } from '../../runtime/runtime.js';
-import { cursors } from '../../store/common-tables.js';
 import type { Store, Write } from '../../store/store.js';
+import { ORPHAN_MS, SILENT_MS } from './lease-authority.js';
 import { type LeaseState, NOTHING, step } from './lease-machine.js';
 import type { Lease, Operation, Outcome } from './lease-wire.js';
+import { tokenSeen } from './seen-tokens.js';
 import { type LeaseRow, leases as leaseTable } from './tables.js';
 
 interface KeptLeasesComponents {
@@ -14,10 +15,6 @@ interface KeptLeasesComponents {
   onEnd: (lease: Lease, reason: string) => void;
 }
 
-/** Leases of a device that was silent for this long may be taken by others. */
-export const SILENT_MS = 10_000;
-/** A lease that its holder's device does not know after this long is dropped: the grant never arrived there. */
-const ORPHAN_MS = 30_000;
 const MAX_ENDS = 1_000;
 
 /** The leases that this device decides about as a keeper. Every change is on disk before it is answered. */
@@ -128,9 +125,7 @@ export class KeptLeases {
     const gone = before.leases.filter(({ id }) => !after.leases.some((lease) => lease.id === id));
     const writes: Write[] = changed.map((lease) => leaseTable.put({ place: 'kept', repository, ...lease, warned: 0 }));
     if (gone.length > 0) writes.push(leaseTable.delete({ place: 'kept', id: gone.map(({ id }) => id) }));
-    if (after.token > before.token) {
-      writes.push(cursors.put({ name: `lease ${repository}`, value: after.token }));
-    }
+    if (after.token > before.token) writes.push(tokenSeen(repository, after.token));
     if (writes.length > 0) await this.#components.store.write(writes);
   }
 }

@@ -13,6 +13,8 @@ interface LeaseExchangeComponents {
   /** Another device of this owner connected. */
   onBegin: (node: string) => void;
   onEnd: (node: string) => void;
+  /** Do members work here or, as far as is known, on that device? Then the devices stay in touch. */
+  isEngaged: (node: string) => boolean;
 }
 
 interface Waiting {
@@ -48,6 +50,22 @@ export class LeaseExchange implements PeerProtocol {
     this.#components.onEnd(node);
     for (const [callId, waiting] of this.#waiting)
       if (waiting.node === node) this.#fail(callId, `node ${node} was lost`);
+  }
+
+  listed(node: string): void {
+    const { network, isEngaged } = this.#components;
+    if (isEngaged(node) && network.isOwnDevice(node)) network.peers.open(node);
+  }
+
+  busy(node: string): boolean {
+    return this.#components.isEngaged(node);
+  }
+
+  /** Begins a conversation with each device that is there: decisions must take all of them into account. */
+  async meetAll(): Promise<void> {
+    const { network } = this.#components;
+    const idle = network.peers.all.filter(({ node, status }) => status === 'idle' && network.isOwnDevice(node));
+    await Promise.allSettled(idle.map(({ node }) => network.peers.begun(node)));
   }
 
   /** Asks another device; rejects when it does not answer in time. */

@@ -4,8 +4,8 @@ import { isNormalGlob } from './glob.js';
 export const MAX_GLOBS = 50;
 export const MAX_LEASES_PER_REPOSITORY = 2_000;
 
-const repository = z.string().min(1).max(64);
-const address = z.string().min(1).max(200);
+export const repository = z.string().min(1).max(64);
+export const address = z.string().min(1).max(200);
 const glob = z.string().min(1).max(500).refine(isNormalGlob);
 const id = z.string().min(1).max(64);
 const ttlMs = z.number().positive().max(86_400_000);
@@ -14,7 +14,7 @@ const globs = z.array(glob).max(MAX_GLOBS).readonly().optional();
 const list = <T extends z.ZodType>(element: T) => z.array(element).readonly();
 
 /** Files of a repository that an agent has reserved. */
-const LeaseSchema = z
+export const LeaseSchema = z
   .object({
     id,
     glob,

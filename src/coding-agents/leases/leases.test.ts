@@ -1,47 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { bodiesIn, Client, startCodingAgents, temporaryFolder } from '../../../test/coding-agents-fixture.js';
-import { type NetworkedNode, Nodes, type NodesInit } from '../../../test/nodes-fixture.js';
+import { expectExclusive, holders, identify, leaseMesh, OWN, type Place } from '../../../test/lease-mesh.js';
+import { Nodes } from '../../../test/nodes-fixture.js';
 import { MemoryStore } from '../../store/memory-store.js';
-import type { CodingAgents } from '../coding-agents.js';
-import { overlaps } from './glob.js';
-import type { LeaseView } from './leases.js';
-
-interface Place {
-  readonly node: NetworkedNode;
-  readonly codingAgents: CodingAgents;
-}
-
-/** All who say nothing else work in one repository. */
-const identify = async (root: string) => ({ id: root === '/work' ? 'repository' : root, name: 'here', root });
-const OWN = { tiers: [0, 1, 2, 3] as (0 | 1 | 2 | 3)[] };
-
-async function mesh(names: readonly string[], init: NodesInit = {}): Promise<{ nodes: Nodes; places: Place[] }> {
-  const nodes = new Nodes(init);
-  const places: Place[] = [];
-  for (const name of names) places.push(await startCodingAgents(nodes, { network: { name } }, { identify }));
-  for (const { node } of places.slice(1)) await nodes.join(node, places[0]!.node, OWN);
-  await nodes.runtime.advance(2_000);
-  return { nodes, places };
-}
-
-/** Those who hold something for certain now, and are there. */
-function holders(places: readonly Place[]): LeaseView[] {
-  return places
-    .flatMap(({ codingAgents }) => codingAgents.leases.held)
-    .filter(({ label, alive }) => label !== 'unconfirmed' && alive);
-}
-
-/** Nobody holds what another holds. */
-function expectExclusive(places: readonly Place[]): void {
-  const all = holders(places);
-  for (const [at, one] of all.entries()) {
-    for (const other of all.slice(at + 1)) {
-      const apart = one.repository !== other.repository || one.holder === other.holder;
-      if (apart || !overlaps(one.glob, other.glob)) continue;
-      throw new Error(`${one.holder} holds ${one.glob} and ${other.holder} holds ${other.glob}`);
-    }
-  }
-}
 
 const keeperOf = ({ codingAgents }: Place, places: readonly Place[]) => {
   const key = codingAgents.leases.keeperOf('repository');
@@ -50,7 +11,7 @@ const keeperOf = ({ codingAgents }: Place, places: readonly Place[]) => {
 
 describe('a lease', () => {
   it('is granted for all paths or none, and a refusal names the holders', async () => {
-    const { nodes, places } = await mesh(['desk']);
+    const { nodes, places } = await leaseMesh(['desk']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const bob = await Client.join(nodes, places[0]!.codingAgents, 'bob');
     expect(await alice.call('mesh_lease', { action: 'take', paths: ['src/a/**'], why: 'rename' })).toContain('token 1');
@@ -71,7 +32,7 @@ describe('a lease', () => {
   });
 
   it('is shown as the holder’s own when the holder checks a path [T-A17]', async () => {
-    const { nodes, places } = await mesh(['desk']);
+    const { nodes, places } = await leaseMesh(['desk']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src/a/**'] });
     const checked = await alice.call('mesh_lease', { action: 'check', paths: ['src/a/b.ts', 'docs'] });
@@ -79,7 +40,7 @@ describe('a lease', () => {
   });
 
   it('warns its holder before it ends, and tells it when it has ended, present or away [ON13.2]', async () => {
-    const { nodes, places } = await mesh(['desk']);
+    const { nodes, places } = await leaseMesh(['desk']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const away = await Client.join(nodes, places[0]!.codingAgents, 'away');
     await alice.call('mesh_lease', { action: 'take', paths: ['a'], ttl_s: 100 });
@@ -103,7 +64,7 @@ describe('a lease', () => {
   });
 
   it('of an agent whose process is gone can be taken by others, and both are told [ON13.3]', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop']);
+    const { nodes, places } = await leaseMesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const bob = await Client.join(nodes, places[1]!.codingAgents, 'bob');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
@@ -121,7 +82,7 @@ describe('a lease', () => {
   });
 
   it('returns to a holder whose process was gone, if no other agent took it', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop']);
+    const { nodes, places } = await leaseMesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
     await nodes.runtime.advance(11_000);
@@ -135,7 +96,7 @@ describe('a lease', () => {
   });
 
   it('can be revoked by the owner, and its holder is told', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop']);
+    const { nodes, places } = await leaseMesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
     for (const { codingAgents } of places) {
@@ -153,7 +114,7 @@ describe('a lease', () => {
   });
 
   it('is guarded only while the guards of all agents there have called', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop']);
+    const { nodes, places } = await leaseMesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const label = async () =>
       /It is (\w+)/.exec(await alice.call('mesh_lease', { action: 'take', paths: ['src'] }))?.[1];
@@ -205,7 +166,7 @@ describe('a lease', () => {
 
 describe('devices that lose their connection', () => {
   it('grant leases without the keeper as unconfirmed, which are confirmed or refused later', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop'], { faults: {} });
+    const { nodes, places } = await leaseMesh(['desk', 'laptop'], { faults: {} });
     const clients = [
       await Client.join(nodes, places[0]!.codingAgents, 'zero'),
       await Client.join(nodes, places[1]!.codingAgents, 'one'),
@@ -231,7 +192,7 @@ describe('devices that lose their connection', () => {
   });
 
   it('lose their leases to others after ten seconds, and not before their own holders know [ON13.5]', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop', 'tower'], { faults: {} });
+    const { nodes, places } = await leaseMesh(['desk', 'laptop', 'tower'], { faults: {} });
     const clients = [];
     for (const [at, { codingAgents }] of places.entries())
       clients.push(await Client.join(nodes, codingAgents, `agent-${at}`));
@@ -257,7 +218,7 @@ describe('devices that lose their connection', () => {
   });
 
   it('choose a new keeper when the old one is removed from the mesh, and give higher tokens', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop', 'tower', 'phone']);
+    const { nodes, places } = await leaseMesh(['desk', 'laptop', 'tower', 'phone']);
     // What the root signed cannot be taken off: a repository is wanted that another device keeps.
     let clients: Client[] = [];
     let keeper = 0;
@@ -291,7 +252,7 @@ describe('devices that lose their connection', () => {
   });
 
   it('do not wait for nodes without leases, and share none with another owner', async () => {
-    const { nodes, places } = await mesh(['desk', 'laptop']);
+    const { nodes, places } = await leaseMesh(['desk', 'laptop']);
     const plain = await nodes.settled(nodes.start({ network: { name: 'plain' } }));
     await nodes.join(plain, places[0]!.node, OWN);
     const foreign = await startCodingAgents(nodes, { network: { name: 'foreign' } }, { identify });
@@ -337,7 +298,7 @@ describe('a race for leases', () => {
     'of a thousand takes on two nodes has one holder each, at every moment, seed %i [ON13]',
     async (seed) => {
       const faults = { latencyMs: [1, 30] as const, loss: 0.02, duplication: 0.02 };
-      const { nodes, places } = await mesh(['desk', 'laptop'], { seed, faults });
+      const { nodes, places } = await leaseMesh(['desk', 'laptop'], { seed, faults });
       const join = (at: number) => Client.join(nodes, places[at % 2]!.codingAgents, `agent-${at}`);
       const clients: Client[] = [];
       for (let at = 0; at < 4; at++) clients.push(await join(at));

@@ -3,12 +3,16 @@ import { EnvelopeFactory } from '../../mesh/envelope.js';
 import type { Network } from '../../network/peers/network.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { Registers } from '../../store/shared/registers.js';
 import type { Store } from '../../store/store.js';
 import { type HeldLease, HeldLeases } from './held-leases.js';
-import { LeaseAuthority } from './lease-authority.js';
+import { KeeperAuthority } from './keeper-authority.js';
+import type { LeaseAuthority } from './lease-authority.js';
+import { LeaseDevices } from './lease-devices.js';
 import { step } from './lease-machine.js';
 import type { Lease, Operation, Outcome } from './lease-wire.js';
 import { Participants } from './participants.js';
+import { RegisterAuthority } from './register-authority.js';
 import type { Identify, Repository } from './repository.js';
 import { leases as leaseTable } from './tables.js';
 
@@ -19,6 +23,8 @@ export interface LeasesComponents {
   network: Network | undefined;
   nodeKey: string;
   identify: Identify;
+  /** Where leases are decided if the mesh has a broker. Without: by one of the owner's devices for each repository. */
+  registers?: Registers | undefined;
 }
 
 /** `guarded`: every agent there has a guard. `advisory`: not every agent has. `unconfirmed`: no keeper confirmed it. */
@@ -55,10 +61,13 @@ export class Leases {
   readonly #factory: EnvelopeFactory;
   readonly #startedAt: number;
   #authority!: LeaseAuthority;
+  #devices!: LeaseDevices;
   #held!: HeldLeases;
   /** Ids of leases that must be confirmed again: their holder was away, or the keeper changed. */
   readonly #doubted = new Set<string>();
   readonly #names = new Map<string, string>();
+  /** The latest change of each holder's leases in a repository. */
+  readonly #turns = new Map<string, Promise<void>>();
   #timer: Timer | undefined;
   #refreshing: Promise<void> | undefined;
   #again = false;
@@ -71,19 +80,26 @@ export class Leases {
   }
 
   static async open(components: LeasesComponents): Promise<Leases> {
-    const { runtime, store, network, nodeKey } = components;
+    const { runtime, store, network, nodeKey, registers } = components;
     const leases = new Leases(components);
     const { participants } = leases;
     const rows = await store.read(leaseTable, { where: { place: 'held' } });
     const notify = (holder: string, text: string) => leases.#notify(holder, text);
     leases.#held = new HeldLeases({ runtime, store, notify }, rows);
-    leases.#authority = await LeaseAuthority.open({
-      ...{ runtime, store, network, nodeKey, participants },
-      isGoneHere: (holder) => leases.#isGoneHere(holder),
-      onEnd: (id, reason) => leases.#held.end(id, reason),
-      onMove: (repository) => leases.#doubt((lease) => lease.repository === repository),
-      onMet: () => leases.#refresh(),
-    });
+    const onMet = () => leases.#refresh();
+    const devices = await LeaseDevices.open({ runtime, store, network, participants, onMet });
+    const about = {
+      ...{ runtime, store, devices, nodeKey },
+      isGoneHere: (holder: string) => leases.#isGoneHere(holder),
+      onEnd: (id: string, reason: string) => leases.#held.end(id, reason),
+      onMove: (repository: string | undefined) =>
+        leases.#doubt((lease) => repository === undefined || lease.repository === repository),
+    };
+    const admits = (node: string) => (network?.peers.get(node) ? network.isOwnDevice(node) : undefined);
+    leases.#devices = devices;
+    leases.#authority = registers
+      ? await RegisterAuthority.open({ ...about, registers, admits })
+      : await KeeperAuthority.open(about);
     leases.#authority.start();
     leases.#refreshLater();
     return leases;
@@ -117,7 +133,7 @@ export class Leases {
     this.repositoryAt(checkout).then(
       ({ id }) => {
         this.participants.worksIn(name, id);
-        this.#authority.tellHere(this.participants.here);
+        this.#devices.tellHere(this.participants.here);
       },
       (error: unknown) => this.#components.runtime.logger.warn({ err: error, checkout }, 'repository not identified'),
     );
@@ -125,7 +141,7 @@ export class Leases {
 
   left(name: string): void {
     this.participants.leave(name);
-    this.#authority.tellHere(this.participants.here);
+    this.#devices.tellHere(this.participants.here);
     this.#refresh();
   }
 
@@ -135,12 +151,36 @@ export class Leases {
 
   /** The guard of this member's client has made a call, so it works. */
   proveGuard(name: string): void {
-    if (this.participants.proveGuard(name)) this.#authority.tellHere(this.participants.here);
+    if (this.participants.proveGuard(name)) this.#devices.tellHere(this.participants.here);
   }
 
-  /** Has the keeper decide; without a keeper, decides by the leases of this node alone, as unconfirmed. */
-  async operate(repository: string, operation: Operation): Promise<Settled> {
-    if (operation.kind === 'renew') for (const lease of this.#of(repository, operation)) await this.#confirm(lease);
+  /** Has the authority decide; without it, decides by the leases of this node alone, as unconfirmed. */
+  operate(repository: string, operation: Operation): Promise<Settled> {
+    const isChange = operation.kind !== 'check' && operation.kind !== 'revoke';
+    const work = () => this.#operate(repository, operation);
+    return isChange ? this.#inTurn(repository, operation.holder, work) : work();
+  }
+
+  /** One change of a holder's leases at a time: a confirmation that ends late must not bring back a released lease. */
+  async #inTurn<T>(repository: string, holder: string, work: () => Promise<T>): Promise<T> {
+    const key = `${repository}\n${holder}`;
+    const turn = (this.#turns.get(key) ?? Promise.resolve()).then(work);
+    const ended = turn.then(
+      () => {},
+      () => {},
+    );
+    this.#turns.set(key, ended);
+    try {
+      return await turn;
+    } finally {
+      if (this.#turns.get(key) === ended) this.#turns.delete(key);
+    }
+  }
+
+  async #operate(repository: string, operation: Operation): Promise<Settled> {
+    if (operation.kind === 'renew') for (const lease of this.#of(repository, operation)) await this.#confirmNow(lease);
+    // From here on another may have it: the answer can take long, or be lost.
+    if (operation.kind === 'release') for (const { id } of this.#of(repository, operation)) this.#doubted.add(id);
     const sentAt = this.#components.runtime.now();
     const outcome = await this.#authority.settle(repository, operation);
     if (!outcome) return { outcome: await this.#alone(repository, operation), confirmed: false };
@@ -190,6 +230,7 @@ export class Leases {
   async revoke(id: string): Promise<LeaseView> {
     const lease = (await this.list()).find((one) => one.id === id || (id.length >= 6 && one.id.endsWith(id)));
     if (!lease) throw new EclipticError('LEASE_NOT_FOUND', `no lease has the id "${id}"; see: ecliptic leases`, { id });
+    if (this.#held.has(lease.id)) this.#doubted.add(lease.id);
     const settled = await this.#authority.settle(lease.repository, { kind: 'revoke', id: lease.id });
     if (!settled && !this.#held.has(lease.id)) {
       throw new EclipticError('PEER_UNREACHABLE', 'the device that settles this lease cannot be reached');
@@ -203,6 +244,7 @@ export class Leases {
     this.#timer?.cancel();
     this.#held.close();
     this.#authority.close();
+    this.#devices.close();
   }
 
   async #note(repository: string, { kind, ...asked }: Operation, { leases, reclaimed }: Outcome, sentAt: number) {
@@ -265,8 +307,15 @@ export class Leases {
     }
   }
 
-  /** Asks the keeper to confirm an unconfirmed or doubted lease, and tells the holder the result. */
-  async #confirm(lease: HeldLease): Promise<void> {
+  /** Asks the authority to confirm an unconfirmed or doubted lease, and tells the holder the result. */
+  async #confirm({ id, repository, holder }: HeldLease): Promise<void> {
+    await this.#inTurn(repository, holder, async () => {
+      const lease = this.#held.all.find((one) => one.id === id);
+      if (lease) await this.#confirmNow(lease);
+    });
+  }
+
+  async #confirmNow(lease: HeldLease): Promise<void> {
     if (!this.#isUnsettled(lease) || this.#isGoneHere(lease.holder)) return;
     const { id, glob, holder, why, repository } = lease;
     const ttlMs = lease.expiresAt - this.#components.runtime.now();
@@ -293,7 +342,7 @@ export class Leases {
   }
 
   #isConfirmed(lease: HeldLease): boolean {
-    return !this.#isUnsettled(lease) && this.#authority.isConfirmed(lease.repository);
+    return !this.#isUnsettled(lease) && this.#authority.isConfirmed(lease);
   }
 
   #isUnsettled({ id, token, repository }: HeldLease): boolean {

@@ -42,6 +42,10 @@ export class Participants {
     return this.#here.get(name)?.checkout;
   }
 
+  get checkouts(): (readonly [name: string, checkout: string])[] {
+    return [...this.#here].map(([name, { checkout }]) => [name, checkout]);
+  }
+
   worksIn(name: string, repository: string): void {
     const known = this.#here.get(name);
     if (known) known.repository = repository;
@@ -81,6 +85,11 @@ export class Participants {
       if (repository !== undefined) unguarded.set(repository, unguarded.get(repository) === true || !guarded);
     }
     return [...unguarded];
+  }
+
+  /** Do members work here, or on that device? */
+  isEngaged(node: string): boolean {
+    return this.#here.size > 0 || (this.#elsewhere.get(node)?.length ?? 0) > 0;
   }
 
   heard(node: string, here: Here): void {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { ValidEnvelope } from '../../mesh/envelope.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { type Identity, isSignedBy, NODE_KEY } from '../../network/membership/identity.js';
+import { attachmentsIn, type ObjectRef, sizeText } from '../../objects/reference.js';
 import { cutText } from '../../runtime/text.js';
 
 /** The name under which the owner of a node writes. */
@@ -74,14 +75,25 @@ const LetterSchema = z.object({
 });
 
 /** Everything but the text is made by the sender's node. */
-export type Letter = z.infer<typeof LetterSchema>['mesh'] & { readonly text: string };
+export type Letter = z.infer<typeof LetterSchema>['mesh'] & {
+  readonly text: string;
+  readonly attachments: readonly ObjectRef[];
+};
 
 /** Reads any message as a letter: the payload of a foreign agent becomes its text. */
 export function readLetter({ type, payload }: Pick<ValidEnvelope, 'type' | 'payload'>): Letter {
   const letter = LetterSchema.safeParse(payload);
-  if (letter.success) return { text: letter.data.text, ...letter.data.mesh };
+  const attachments = attachmentsIn(payload);
+  if (letter.success) return { ...letter.data.mesh, text: letter.data.text + listed(attachments), attachments };
   const needs = type === 'request' || type === 'task-proposal' ? 'reply' : 'none';
-  return { text: cutText(textOf(payload), MAX_TEXT_CHARS), needs, hops: 0 };
+  const { attachments: _, ...rest } = (payload ?? {}) as { attachments?: unknown };
+  const text = cutText(textOf(attachments.length > 0 ? rest : payload), MAX_TEXT_CHARS);
+  return { text: text + listed(attachments), needs, hops: 0, attachments };
+}
+
+/** Names of files are the writer's words, as the text is. */
+function listed(attachments: readonly ObjectRef[]): string {
+  return attachments.map(({ name, mediaType, size }) => `\n[file: ${name}, ${mediaType}, ${sizeText(size)}]`).join('');
 }
 
 function textOf(payload: unknown): string {

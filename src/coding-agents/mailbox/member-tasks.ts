@@ -1,6 +1,7 @@
 import type { Agent } from '../../agent/agent.js';
 import { oneLine } from '../../mcp/fence.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
+import { branchIn, describeBranch } from '../../work/branch-report.js';
 import type { Engagement, Negotiation, ReceivedProposal } from '../../work/proposals/proposal.js';
 import { usageIn } from '../../work/usage.js';
 import { Waiters } from './member-mail.js';
@@ -141,7 +142,9 @@ export class MemberTasks {
     const task: GivenTask = { negotiation, outcome: undefined, progress: undefined };
     this.#given.set(id, task);
     negotiation.onProgress((value) => {
-      if (!usageIn(value)) task.progress = oneLine(textOf(value), NEWS_CHARS);
+      const branch = branchIn(value);
+      if (branch) task.progress = oneLine(describeBranch(branch), NEWS_CHARS);
+      else if (!usageIn(value)) task.progress = oneLine(textOf(value), NEWS_CHARS);
     });
     const end = (state: 'done' | 'failed', text: string) => {
       task.outcome = { state, text };

@@ -39,6 +39,8 @@ const MAIL_PROTOCOL = 'ecliptic-mail/';
 export class Member {
   readonly name: string;
   readonly agent: Agent;
+  /** The folder that it works in. */
+  readonly checkout: string;
   readonly box: MemberMail;
   readonly runtime: Runtime;
   readonly registry: AgentRegistry;
@@ -53,9 +55,10 @@ export class Member {
   readonly #relationOf: MemberComponents['relationOf'];
   #seesMail: SeesMail = 'polls';
 
-  constructor(components: MemberComponents, agent: Agent, box: MemberMail) {
+  constructor(components: MemberComponents, agent: Agent, box: MemberMail, checkout: string) {
     this.name = agent.id;
     this.agent = agent;
+    this.checkout = checkout;
     this.box = box;
     this.runtime = components.runtime;
     this.registry = components.registry;
@@ -116,6 +119,7 @@ export class Member {
       if (ends) {
         this.box.show([open], call);
         await this.log.note(this.name, open);
+        for (const ref of open.letter.attachments) this.agent.objects.note(ref);
         shown.push(open.held.envelope.id);
       }
       texts.push(this.#fenced(open, part.text, partNote(from, part.to, text.length)));
@@ -144,7 +148,8 @@ export class Member {
     const { needs, hops } = letter;
     const about = { id: held.envelope.id, from: this.names.display(from), key: this.names.keyOf(from) };
     const relation = this.#relationOf(from);
-    return fenced({ ...about, relation, origin, needs, hops, redelivered }, text, this.mark()) + note;
+    const files = letter.attachments.map(({ object }) => `\nFile: ecliptic object get ${object} --out FILE`);
+    return fenced({ ...about, relation, origin, needs, hops, redelivered }, text, this.mark()) + note + files.join('');
   }
 
   /** Tells the member, by mail that outlives this session, that its message was not read in time. */

@@ -1,6 +1,10 @@
+import type { FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import { cutToAnswer, oneLine, quoted } from '../../mcp/fence.js';
+import { handleBytes } from '../../objects/object-files.js';
+import { type ObjectRef, withAttachments } from '../../objects/reference.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { Workspace } from '../../system/files/workspace.js';
 import { MAX_TEXT_CHARS, NEEDS, type Needs } from '../mailbox/letter.js';
 import { hasHandler, type Member, seesMailOf } from '../mailbox/member.js';
 import { type OpenLetter, required } from '../mailbox/member-mail.js';
@@ -12,11 +16,14 @@ const wait_s = z.int().min(0).max(LONGEST_WAIT_S).optional();
 const limit = z.int().min(1).max(50).default(10);
 const ids = z.array(z.string().max(64)).max(100).optional();
 
+const MAX_FILES = 8;
+
 const SendArguments = z.strictObject({
   text: z.string().min(1).max(MAX_TEXT_CHARS),
   to: z.string().min(1).max(200).optional(),
   reply_to: z.string().min(1).max(64).optional(),
   needs: z.enum(NEEDS).optional(),
+  files: z.array(z.string().min(1).max(4_096)).max(MAX_FILES).optional(),
   wait_s,
 });
 const InboxArguments = z.strictObject({ wait_s, done: ids, decline: ids, limit });
@@ -29,6 +36,7 @@ const LookupArguments = z.strictObject({
 /** The sender is told when a message that needs something is not read within this time. */
 const READ_WITHIN_MS = 15 * 60_000;
 const EXCERPT_CHARS = 120;
+const UNREAD: ReadonlySet<string> = new Set(['stored', 'relayed', 'arrived']);
 
 interface Outgoing {
   readonly to: string;
@@ -40,13 +48,14 @@ interface Outgoing {
 }
 
 export const sendTool: MeshTool = async (member, args, call) => {
-  const { text, to, reply_to, needs = 'none', wait_s: seconds = 0 } = read(SendArguments, args);
+  const { text, to, reply_to, needs = 'none', files = [], wait_s: seconds = 0 } = read(SendArguments, args);
   if (to === undefined && reply_to === undefined) throw invalid('give to or reply_to; nothing was sent');
   const outgoing = reply_to === undefined ? opening(member, to!) : await reply(member, reply_to);
   if (reply_to !== undefined && to !== undefined) checkWriter(member, to, outgoing.to);
   member.loops.pass(member.name, outgoing.to, outgoing.hops);
   await member.acquaint(outgoing.to);
-  const id = await post(member, outgoing, text, needs);
+  const attachments = await attach(member, outgoing.to, files);
+  const id = await post(member, outgoing, withAttachments({ text }, attachments), needs);
   const { thread, hops, answers } = outgoing;
   await member.log.noteSent({ member: member.name, id, peer: outgoing.to, thread, needs, hops, text });
   const answer = seconds > 0 ? await waitForReply(member, thread, seconds, call) : undefined;
@@ -55,7 +64,7 @@ export const sendTool: MeshTool = async (member, args, call) => {
   const expected = visibility(member, outgoing.to, id, isAwaited);
   const { texts, shown } = await member.present(answer ? [answer] : [], call.number);
   const name = member.names.display(outgoing.to);
-  const said = `${id} to ${name}: ${state}${state === 'stored' || state === 'arrived' ? `; ${expected}` : ''}.`;
+  const said = `${id} to ${name}: ${state}${UNREAD.has(state) ? `; ${expected}` : ''}.`;
   const none = seconds > 0 && !answer ? ['No answer yet; it will be in mesh_inbox.'] : [];
   return { text: [said, ...none, ...texts].join('\n'), shown };
 };
@@ -90,10 +99,20 @@ async function reply(member: Member, id: string): Promise<Outgoing> {
   return { to: row.peer, thread, hops: row.hops + 1, inReplyTo: id, answers: undefined };
 }
 
+/** Only files of its checkout: the node can read more than the agent may. */
+async function attach({ agent, checkout }: Member, to: string, files: readonly string[]): Promise<ObjectRef[]> {
+  const refs: ObjectRef[] = [];
+  for (const path of files) {
+    const put = (file: FileHandle) => agent.objects.put(handleBytes(file), { to, name: path });
+    refs.push(await new Workspace(checkout).use(path, put));
+  }
+  return refs;
+}
+
 /** Stores and sends the message. An answer to an open message closes that message in the same transaction. */
-async function post(member: Member, outgoing: Outgoing, text: string, needs: Needs): Promise<string> {
+async function post(member: Member, outgoing: Outgoing, said: object, needs: Needs): Promise<string> {
   const { to, thread, hops, inReplyTo, answers } = outgoing;
-  const payload = { text, mesh: { needs, hops, ...(inReplyTo && { inReplyTo }) } };
+  const payload = { ...said, mesh: { needs, hops, ...(inReplyTo && { inReplyTo }) } };
   const answer = answers && member.agent.answerTo(answers.held.envelope, payload);
   if (answers && answer) {
     await member.box.end(answers, { state: 'replied', answer });

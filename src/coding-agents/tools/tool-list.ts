@@ -49,6 +49,7 @@ export const CORE_TOOLS = [
       to: text('name from mesh_peers'),
       reply_to: text('id of the message you answer'),
       needs: oneOf('none', 'reply', 'ack'),
+      files: list('paths in your checkout'),
       wait_s: seconds(25, 'wait for the answer'),
     },
     { required: ['text'] },

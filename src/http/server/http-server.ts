@@ -42,6 +42,8 @@ export interface Route {
   readonly exact?: boolean;
   /** Requires no token. */
   readonly public?: boolean;
+  /** Answers under any host name: a supervisor asks by the address of the container. */
+  readonly anyHost?: boolean;
   /** Requests to it are no work: they leave no span. */
   readonly untraced?: boolean;
   /** The scope that a limited token must have. */
@@ -143,6 +145,10 @@ export class HttpServer {
     return { most: this.#server.maxConnections, refused: this.#refused.count };
   }
 
+  openConnections(): Promise<number> {
+    return new Promise((resolve) => this.#server.getConnections((_error, count) => resolve(count ?? 0)));
+  }
+
   async close(): Promise<void> {
     if (!this.#server.listening) return;
     const closed = new Promise((resolve) => this.#server.close(resolve));
@@ -171,32 +177,55 @@ export class HttpServer {
     const { path, query } = readUrl(request.url);
     const route = this.#routes.find((one) => (one.exact ? path === one.path : isAt(path, one.path)));
     // A route that fails ends its own response, never the server.
-    void this.#serve(route, { request, response, path, query }).catch((thrown) => {
-      const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
-      this.#components.runtime.logger.debug({ code, path, reason: message }, 'HTTP request refused');
-      if (response.headersSent) {
-        response.destroy();
-        return;
-      }
-      // A refused client may not hold the connection with an unread body.
-      if (!request.complete) response.always.Connection = 'close';
-      const challenge = challengeFor(code, details, request);
-      if (challenge !== undefined) response.always['WWW-Authenticate'] = challenge;
-      if (code === 'RATE_LIMITED') response.always['Retry-After'] = Math.ceil(Number(details.retryAfterMs) / 1_000);
-      if (route?.refuse) route.refuse(response, thrown);
-      else sendJson(response, ERRORS[code].http, { error: { code, message } });
-    });
+    try {
+      const served = this.#serve(route, { request, response, path, query, principal: ANONYMOUS });
+      if (served) served.catch((thrown) => this.#refuse(route, request, response, path, thrown));
+    } catch (thrown) {
+      this.#refuse(route, request, response, path, thrown);
+    }
   }
 
-  async #serve(route: Route | undefined, exchange: Omit<Exchange, 'principal'>): Promise<void> {
-    const { request, response, path } = exchange;
-    if (!this.#knowsHost(request)) {
+  #refuse(
+    route: Route | undefined,
+    request: IncomingMessage,
+    response: HttpResponse,
+    path: string,
+    thrown: unknown,
+  ): void {
+    const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
+    this.#components.runtime.logger.debug({ code, path, reason: message }, 'HTTP request refused');
+    if (response.headersSent) {
+      response.destroy();
+      return;
+    }
+    // A refused client may not hold the connection with an unread body.
+    if (!request.complete) response.always.Connection = 'close';
+    const challenge = challengeFor(code, details, request);
+    if (challenge !== undefined) response.always['WWW-Authenticate'] = challenge;
+    if (code === 'RATE_LIMITED') response.always['Retry-After'] = Math.ceil(Number(details.retryAfterMs) / 1_000);
+    if (route?.refuse) route.refuse(response, thrown);
+    else sendJson(response, ERRORS[code].http, { error: { code, message } });
+  }
+
+  #serve(route: Route | undefined, exchange: Exchange): void | Promise<void> {
+    const { request } = exchange;
+    if (!route?.anyHost && !this.#knowsHost(request)) {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names another host');
     }
-    if (route?.public) return route.serve({ ...exchange, principal: ANONYMOUS });
+    if (route?.public) return route.serve(exchange);
     const { callerAuth } = this.#components;
     const admitted = route?.admit?.(request) ?? callerAuth.admit(request.headers.authorization, route?.scope);
-    const { principal, token } = admitted instanceof Promise ? await admitted : admitted;
+    // Without a promise where there is nothing to wait for: it would cost every request about a microsecond.
+    if (admitted instanceof Promise) return admitted.then((caller) => this.#serveTo(caller, route, exchange));
+    return this.#serveTo(admitted, route, exchange);
+  }
+
+  #serveTo(
+    { principal, token }: AuthenticatedCaller,
+    route: Route | undefined,
+    { request, response, path, query }: Exchange,
+  ): void | Promise<void> {
+    const { callerAuth } = this.#components;
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
     if (token !== undefined) {
       response.on(
@@ -205,7 +234,8 @@ export class HttpServer {
       );
     }
     const { tracer } = this.#components.runtime;
-    if (!tracer || route.untraced) return route.serve({ ...exchange, principal });
+    const exchange: Exchange = { request, response, path, query, principal };
+    if (!tracer || route.untraced) return route.serve(exchange);
     const { method = 'GET', headers } = request;
     const parent = typeof headers.traceparent === 'string' ? headers.traceparent : null;
     const attributes = {
@@ -214,7 +244,7 @@ export class HttpServer {
       'ecliptic.caller': principal.address,
     };
     const init = { kind: 'server', parent, attributes } as const;
-    await inSpan(tracer, `${method} ${route.path}`, init, async () => route.serve({ ...exchange, principal }));
+    return inSpan(tracer, `${method} ${route.path}`, init, async () => route.serve(exchange));
   }
 
   /** Against DNS rebinding: a page whose name was pointed here still sends that name. */

@@ -45,6 +45,7 @@ export function healthRoutes(readiness: (() => Promise<Readiness>) | undefined):
     path: '/healthz',
     exact: true,
     public: true,
+    anyHost: true,
     serve: ({ response }) => sendJson(response, 200, { status: 'alive' }),
   };
   if (!readiness) return [alive];
@@ -52,6 +53,7 @@ export function healthRoutes(readiness: (() => Promise<Readiness>) | undefined):
     path: '/readyz',
     exact: true,
     public: true,
+    anyHost: true,
     async serve({ response }) {
       const found = await readiness();
       sendJson(response, found.status === 'not-ready' ? 503 : 200, found);

@@ -4,6 +4,7 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
 import type { Program } from '../../system/process/children.js';
+import type { JailSettings } from '../../system/process/jail-settings.js';
 import { Allowance, readLines } from '../../system/process/lines.js';
 import { resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
 import type { Redactor } from '../../system/secrets/secret.js';
@@ -16,13 +17,22 @@ export interface ChildEndpoint {
   readonly args: readonly string[];
   readonly env: SecretSettings;
   readonly cwd?: string;
+  /** A jail of the operating system for the program. Default: none. */
+  readonly jail?: JailSettings;
 }
 
 /** The program to start, with the present values of its settings. */
 export async function programOf({ server, redactor, owner }: ServerContext, endpoint: ChildEndpoint): Promise<Program> {
   await loadClientSdk();
-  const { kind: _, ...program } = endpoint;
-  return { ...program, env: await resolveSettings(owner, endpoint.env), name: server, redact: redactor.clean };
+  const { kind: _, jail, ...program } = endpoint;
+  const { cwd: workspace = process.cwd() } = endpoint;
+  return {
+    ...program,
+    env: await resolveSettings(owner, endpoint.env),
+    name: server,
+    redact: redactor.clean,
+    jail: jail && { ...jail, name: `mcp-${server}`, workspace },
+  };
 }
 
 export async function connectChild(context: ServerContext, endpoint: ChildEndpoint, signal: AbortSignal) {

@@ -9,9 +9,11 @@ export interface Rendezvous {
 
 /** The state of a discovery, for `doctor`. */
 export interface DiscoveryStatus {
-  readonly kind: 'hyperswarm' | 'websocket' | 'memory';
+  readonly kind: 'hyperswarm' | 'websocket' | 'memory' | 'nats';
   readonly working: boolean;
   readonly detail: string;
+  /** Features that the other side lacks: it works, with less. */
+  readonly gaps?: readonly string[];
 }
 
 /** Finds other nodes and opens links to them. Announces nothing before `start`. */
@@ -22,6 +24,8 @@ export interface Discovery {
   setRendezvous(points: readonly Rendezvous[]): void;
   /** Looks for missing nodes. Called often; the discovery decides how soon it looks again. */
   seek(): void;
+  /** Opens a link to that member soon, because something waits for it. Does nothing if this discovery knows no way. */
+  reach(node: string): void;
   status(): DiscoveryStatus;
   /** Resolves when `status` has been tried out, where that takes time. */
   settled?(): Promise<void>;
@@ -31,6 +35,8 @@ export interface Discovery {
 /** The node that a discovery works for. */
 export interface Seeker {
   readonly key: string;
-  /** Is there a link to that node, or one being greeted? */
-  isLinked(node: string): boolean;
+  /** Is a link to that node missing, and may it be called now? */
+  shouldCall(node: string): boolean;
+  /** Is a link to that node kept open, whether or not anything is to be sent? Others are opened by `reach`. */
+  isNeighbour(node: string): boolean;
 }

@@ -172,7 +172,7 @@ describe('a discovery that is stopped', () => {
 
   it('is harmless if it was never started', async () => {
     const { keyPair } = Identity.create(runtime);
-    await new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap: dht.bootstrap }).stop();
+    await new HyperswarmDiscovery({ runtime, keyPair, shouldCall: () => true }, { bootstrap: dht.bootstrap }).stop();
   });
 
   it('says nothing of anybody any more', async () => {
@@ -200,7 +200,7 @@ describe('a discovery that is stopped', () => {
       await new Promise((resolve) => {
         globalThis.discoveries = [1, 2].map(() => {
           const { keyPair } = Identity.create(runtime);
-          const discovery = new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap: dht.bootstrap });
+          const discovery = new HyperswarmDiscovery({ runtime, keyPair, shouldCall: () => true }, { bootstrap: dht.bootstrap });
           discovery.start((link) => {
             link.listen({ onFrame() {}, onDrain() {}, onClose() {} });
             if (++links === 2) resolve();
@@ -234,7 +234,7 @@ interface Seeker {
 
 async function seek(meeting?: Rendezvous, bootstrap: readonly string[] = dht.bootstrap): Promise<Seeker> {
   const { keyPair, key } = Identity.create(runtime);
-  const discovery = new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap });
+  const discovery = new HyperswarmDiscovery({ runtime, keyPair, shouldCall: () => true }, { bootstrap });
   const links: Link[] = [];
   const closed = new Set<Link>();
   const heard = new Map<string, { promise: Promise<void>; resolve: () => void }>();

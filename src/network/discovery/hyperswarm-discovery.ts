@@ -8,6 +8,7 @@ import type { Discovery, DiscoveryStatus, Rendezvous } from './discovery.js';
 export interface HyperswarmDiscoveryComponents {
   runtime: Runtime;
   keyPair: { publicKey: Uint8Array; secretKey: Uint8Array };
+  shouldCall: (node: string) => boolean;
 }
 
 export interface HyperswarmDiscoveryInit {
@@ -19,7 +20,8 @@ export interface HyperswarmDiscoveryInit {
 const FIRST_LOOKS_MS = [250, 1_000, 3_000];
 /** Waits between look-ups while a node is missing. */
 const SEEK_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000];
-const MAX_PEERS = 1_024;
+/** Links that look-ups open by themselves; further ones are opened by key. */
+const MAX_PEERS = 8;
 const MAX_PARALLEL = 16;
 
 /** Finds nodes on a distributed hash table, and connects to them through NATs. */
@@ -29,6 +31,9 @@ export class HyperswarmDiscovery implements Discovery {
   readonly #sessions = new Map<string, { session: PeerDiscoverySession; looks: Timer[]; point: Rendezvous }>();
   #dht: DHT | undefined;
   #swarm: Hyperswarm | undefined;
+  /** Nodes that are being connected to by key. */
+  readonly #reaching = new Set<string>();
+  #onLink: ((link: Link) => void) | undefined;
   /** Look-ups since a node was last found. */
   #seeks = 0;
   #nextSeek = 0;
@@ -41,6 +46,7 @@ export class HyperswarmDiscovery implements Discovery {
 
   async start(onLink: (link: Link) => void): Promise<void> {
     const { runtime, keyPair } = this.#components;
+    this.#onLink = onLink;
     // A DHT on this machine needs no other interface; any other needs all of them.
     const local = this.#bootstrap.length > 0 && this.#bootstrap.every((place) => /^(127\.|localhost:)/.test(place));
     const host = local ? '127.0.0.1' : '0.0.0.0';
@@ -76,6 +82,19 @@ export class HyperswarmDiscovery implements Discovery {
     }
   }
 
+  reach(node: string): void {
+    const { runtime, keyPair, shouldCall } = this.#components;
+    if (!this.#dht || this.#reaching.has(node) || !shouldCall(node)) return;
+    this.#reaching.add(node);
+    const stream = this.#dht.connect(Buffer.from(node, 'hex'), { keyPair });
+    stream.on('error', (error) => runtime.logger.debug({ node, err: error }, 'DHT connection failed'));
+    stream.on('close', () => this.#reaching.delete(node));
+    stream.on('open', () => {
+      this.#reaching.delete(node);
+      this.#onLink?.(new SecretStreamLink(runtime, 'hyperswarm', stream));
+    });
+  }
+
   status(): DiscoveryStatus {
     const where = this.#bootstrap.length > 0 ? `the private DHT at ${this.#bootstrap.join(', ')}` : 'the public DHT';
     const working = this.#dht?.bootstrapped === true && this.#dht.online && this.#dht.toArray().length > 0;
@@ -89,6 +108,7 @@ export class HyperswarmDiscovery implements Discovery {
 
   async stop(): Promise<void> {
     const { working } = this.status();
+    this.#onLink = undefined;
     this.setRendezvous([]);
     const destroyed = this.#swarm?.destroy({ force: !working });
     if (working) return destroyed;

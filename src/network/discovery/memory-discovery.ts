@@ -47,7 +47,15 @@ class MemoryDiscovery implements Discovery {
 
   seek(): void {
     for (const other of [...this.#shared.present]) {
-      if (other !== this && !this.#seeker.isLinked(other.#seeker.key) && this.#looksFor(other)) this.#call(other);
+      const { key } = other.#seeker;
+      const wanted = this.#seeker.isNeighbour(key) && this.#seeker.shouldCall(key);
+      if (other !== this && wanted && this.#looksFor(other)) this.#call(other);
+    }
+  }
+
+  reach(node: string): void {
+    for (const other of [...this.#shared.present]) {
+      if (other.#seeker.key === node && this.#seeker.shouldCall(node) && this.#looksFor(other)) this.#call(other);
     }
   }
 

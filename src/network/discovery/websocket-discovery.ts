@@ -20,7 +20,9 @@ export interface WebsocketDiscoveryComponents {
   runtime: Runtime;
   keyPair: NoiseKeyPair;
   wanted: () => Wanted;
-  isLinked: (node: string) => boolean;
+  /** The addresses that a member has announced. */
+  addressesOf: (node: string) => readonly string[];
+  shouldCall: (node: string) => boolean;
   onFailure: (from: string, reason: string) => void;
   /** Where to listen; without it, this node calls and is not called. */
   listen: { host: string; port: number } | undefined;
@@ -77,12 +79,15 @@ export class WebsocketDiscovery implements Discovery {
   setRendezvous(): void {}
 
   seek(): void {
-    const { wanted, isLinked, runtime } = this.#components;
+    const { wanted, shouldCall, runtime } = this.#components;
     const { given, learnt, inside } = wanted();
     const own = new Set(given);
     const addresses = new Set([...given, ...learnt]);
     const now = runtime.stopwatch();
-    for (const address of this.#attempts.keys()) if (!addresses.has(address)) this.#attempts.delete(address);
+    for (const [address, { dialing, nextAt }] of this.#attempts) {
+      // An address that `reach` dials keeps its back-off.
+      if (!addresses.has(address) && !dialing && now > nextAt) this.#attempts.delete(address);
+    }
     for (const address of addresses) {
       const attempt = this.#attempts.get(address) ?? { ...FIRST_ATTEMPT, learnt: true };
       attempt.learnt = !own.has(address);
@@ -91,9 +96,22 @@ export class WebsocketDiscovery implements Discovery {
     // Dial the address that has waited longest, so that dead addresses cannot starve the others.
     const waiting = [...this.#attempts].sort(([, one], [, other]) => one.nextAt - other.nextAt);
     for (const [address, attempt] of waiting) {
-      if (attempt.node !== undefined && isLinked(attempt.node)) attempt.wait = FIRST_WAIT_MS;
+      if (attempt.node !== undefined && !shouldCall(attempt.node)) attempt.wait = FIRST_WAIT_MS;
       else if (!attempt.dialing && now >= attempt.nextAt && this.#dialing < MAX_DIALS)
         void this.#dial(address, attempt, inside);
+    }
+  }
+
+  reach(node: string): void {
+    const { addressesOf, shouldCall, wanted, runtime } = this.#components;
+    if (!shouldCall(node)) return;
+    const { inside } = wanted();
+    const now = runtime.stopwatch();
+    for (const address of addressesOf(node)) {
+      const attempt = this.#attempts.get(address) ?? { ...FIRST_ATTEMPT, learnt: true };
+      this.#attempts.set(address, attempt);
+      const isDue = !attempt.dialing && now >= attempt.nextAt;
+      if (isDue && this.#dialing < MAX_DIALS) void this.#dial(address, attempt, inside);
     }
   }
 

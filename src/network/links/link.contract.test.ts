@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { NatsServer } from '../../../test/nats-server.js';
+import { NatsConnection } from '../../nats/connection.js';
+import { NatsLinks } from '../../nats/nats-links.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
@@ -45,6 +48,7 @@ describe.each<[LinkKind, () => Promise<Workbench>]>([
   ['memory', memory],
   ['websocket', websocket],
   ['hyperswarm', hyperswarm],
+  ['nats', nats],
 ])('a link of kind %s', (kind, setUp) => {
   it('says of what kind it is, and knows the key at its other end', async () => {
     const { caller, called, callerKey, calledKey } = await open();
@@ -382,7 +386,10 @@ async function hyperswarm(): Promise<Workbench> {
   const join = async (topic: Uint8Array, role: 'host' | 'guest') => {
     const { keyPair, key } = Identity.create(runtime);
     const links: Link[] = [];
-    const discovery = new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap: dht.bootstrap });
+    const discovery = new HyperswarmDiscovery(
+      { runtime, keyPair, shouldCall: () => true },
+      { bootstrap: dht.bootstrap },
+    );
     discoveries.push(discovery);
     await discovery.start((link) => links.push(link));
     discovery.setRendezvous([{ topic, role }]);
@@ -403,6 +410,50 @@ async function hyperswarm(): Promise<Workbench> {
       await Promise.all(discoveries.map((discovery) => discovery.stop()));
       await dht.stop();
       return leftOver(before);
+    },
+  };
+}
+
+async function nats(): Promise<Workbench> {
+  const { runtime, freeze } = freezable();
+  const server = await NatsServer.start();
+  const before = resources();
+  const failures: string[] = [];
+  const onFailure = (_: string, reason: string) => failures.push(reason);
+  const ends = await Promise.all(
+    [Identity.create(runtime), Identity.create(runtime)].map(async (identity) => {
+      const connection = new NatsConnection({ runtime, identity }, { servers: [server.url] });
+      await connection.start();
+      await connection.ready(5_000);
+      const arrived: Link[] = [];
+      const { keyPair } = identity;
+      const links = new NatsLinks({ runtime, keyPair, connection, onLink: (link) => arrived.push(link), onFailure });
+      links.start();
+      await connection.core.flush();
+      return { identity, connection, arrived, links };
+    }),
+  );
+  const [caller, called] = [ends[0]!, ends[1]!];
+  const until = patiently(moment);
+  return {
+    open: async () => {
+      const link = await caller.links.dial(called.identity.key);
+      await until(() => called.arrived.length > 0);
+      const [callerKey, calledKey] = [caller.identity.key, called.identity.key];
+      return { caller: link, called: called.arrived.shift()!, callerKey, calledKey };
+    },
+    until,
+    freeze,
+    settle: aWhile,
+    stop: async () => {
+      for (const { links, connection } of ends) {
+        links.close();
+        await connection.stop();
+      }
+      expect(failures).toEqual([]);
+      const left = await leftOver(before);
+      await server.stop();
+      return left;
     },
   };
 }

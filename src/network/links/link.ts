@@ -1,4 +1,4 @@
-export type LinkKind = 'in-process' | 'memory' | 'websocket' | 'hyperswarm';
+export type LinkKind = 'in-process' | 'memory' | 'websocket' | 'hyperswarm' | 'nats';
 
 /**
  * A connection to one other node, whose key the handshake has proven. It carries whole frames of bytes and does not

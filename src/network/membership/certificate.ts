@@ -70,10 +70,31 @@ interface ChainQuestion {
   /** Certificates that are dated more than an hour ahead of this do not hold. Default: `now`. */
   wall?: number;
   removals: Removals;
+  /** Remembers certificates whose signatures hold, so that each is checked once. */
+  checked?: CheckedCertificates;
+}
+
+const MAX_CHECKED = 4_096;
+
+/** Certificates whose signatures hold. The same few come with every greeting and every entry of the directory. */
+export class CheckedCertificates {
+  readonly #texts = new Set<string>();
+
+  isGenuine(certificate: Certificate): boolean {
+    const text = JSON.stringify(certificate);
+    if (this.#texts.has(text)) return true;
+    const { signature, ...content } = certificate;
+    if (!isSignedBy(certificate.issuer, PURPOSE, content, signature)) return false;
+    const [oldest] = this.#texts;
+    if (oldest !== undefined && this.#texts.size >= MAX_CHECKED) this.#texts.delete(oldest);
+    this.#texts.add(text);
+    return true;
+  }
 }
 
 /** Checks that this chain proves the membership of that node now. Returns its grant; throws `MEMBERSHIP_REFUSED`. */
-export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals }: ChainQuestion): Grant {
+export function checkChain(chain: Chain, question: ChainQuestion): Grant {
+  const { mesh, node, now, wall = now, removals, checked = new CheckedCertificates() } = question;
   const own = chain[0]!;
   if (own.node !== node) throw refusedMember(node, 'the certificate is another node’s');
   if (new Set(chain.map((certificate) => certificate.node)).size < chain.length) {
@@ -83,14 +104,13 @@ export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals
   if (lapse) throw refusedMember(node, lapse);
   chain.forEach((certificate, index) => {
     const parent = chain[index + 1];
-    const { signature, ...content } = certificate;
     if (certificate.issuedAt > wall + CLOCK_SKEW_MS) throw refusedMember(node, aheadBy(certificate.issuedAt - wall));
     if (certificate.expiresAt - certificate.issuedAt > LONGEST_LIFE_MS || certificate.since > certificate.issuedAt) {
       throw refusedMember(node, 'the certificate’s times make no sense');
     }
     if (certificate.mesh !== mesh) throw refusedMember(node, 'the certificate is another mesh’s');
     if (certificate.issuer !== (parent?.node ?? mesh)) throw refusedMember(node, 'the certificate’s issuer is missing');
-    if (!isSignedBy(certificate.issuer, PURPOSE, content, signature)) {
+    if (!checked.isGenuine(certificate)) {
       throw refusedMember(node, 'the certificate’s signature is wrong');
     }
     if (parent) checkIssuer(parent, certificate, node);

@@ -21,6 +21,8 @@ const MET_AGE_MS = 3_600_000;
 /** The other members that this node has met or heard of, and their addresses. */
 export class KnownMembers {
   readonly #components: KnownMembersComponents;
+  /** The members by node, for the list that it was made from. */
+  #index: { readonly of: readonly KnownMember[]; readonly byNode: ReadonlyMap<string, KnownMember> } | undefined;
 
   constructor(components: KnownMembersComponents) {
     this.#components = components;
@@ -31,7 +33,15 @@ export class KnownMembers {
   }
 
   get(node: string): KnownMember | undefined {
-    return this.all.find(({ chain }) => chain[0]!.node === node);
+    return this.#byNode.get(node);
+  }
+
+  get #byNode(): ReadonlyMap<string, KnownMember> {
+    const { all } = this;
+    if (this.#index?.of !== all) {
+      this.#index = { of: all, byNode: new Map(all.map((member) => [member.chain[0]!.node, member])) };
+    }
+    return this.#index.byNode;
   }
 
   /** The `ws://` addresses of other members. */
@@ -42,39 +52,41 @@ export class KnownMembers {
   /** Takes a member's word that other nodes are members too. Their certificates must hold; one member vouches for a few. */
   vouch(chains: readonly Chain[], by: string): void {
     const { record, ownKey, isMember } = this.#components;
+    const known = (node: string) => node === ownKey || this.#byNode.has(node);
+    if (chains.every(([own]) => known(own!.node))) return;
     const state = record.required;
-    const known = new Set([ownKey, ...state.members.map(({ chain }) => chain[0]!.node)]);
     let room = MAX_VOUCHED - state.members.filter((member) => member.by === by).length;
-    const added: KnownMember[] = [];
+    const added = new Map<string, KnownMember>();
     for (const chain of chains) {
       const { node } = chain[0]!;
-      if (known.has(node)) continue;
-      if (room-- <= 0 || state.members.length + added.length >= MAX_MEMBERS) break;
-      if (!isMember(chain)) continue;
-      known.add(node);
-      added.push({ chain, metAt: null, by });
+      if (known(node) || added.has(node)) continue;
+      if (room-- <= 0 || state.members.length + added.size >= MAX_MEMBERS) break;
+      if (isMember(chain)) added.set(node, { chain, metAt: null, by });
     }
-    if (added.length > 0) record.save({ ...state, members: [...state.members, ...added] });
+    if (added.size > 0) record.save({ ...state, members: [...state.members, ...added.values()] });
   }
 
-  /** Remembers a member that proved itself, and its certificates, which a removal of their issuer must keep valid. */
-  noteMet(chain: Chain, metAt: number): void {
+  /** Remembers members that proved themselves, and their certificates, which a removal of their issuer must keep valid. */
+  noteMet(chains: readonly Chain[], metAt: number): void {
     const { record } = this.#components;
     const state = record.required;
     const known = new Set(state.met.map(([, signature]) => signature));
-    const added = chain
-      .filter(({ signature }) => !known.has(signature))
-      .map(({ issuer, signature }): [string, string] => [issuer, signature]);
-    const own = chain[0]!;
-    const before = this.get(own.node);
-    const same = before?.chain[0]?.signature === own.signature && Math.abs(metAt - (before.metAt ?? 0)) < MET_AGE_MS;
-    if (added.length === 0 && same) return;
+    const certificates = new Map(chains.flat().map(({ issuer, signature }) => [signature, issuer]));
+    const added = [...certificates]
+      .filter(([signature]) => !known.has(signature))
+      .map(([signature, issuer]): [string, string] => [issuer, signature]);
+    const changed = chains.filter((chain) => {
+      const before = this.get(chain[0]!.node);
+      const same = before?.chain[0]?.signature === chain[0]!.signature;
+      return !same || Math.abs(metAt - (before?.metAt ?? 0)) >= MET_AGE_MS;
+    });
+    if (added.length === 0 && changed.length === 0) return;
+    const met = new Map(changed.map((chain) => [chain[0]!.node, { chain, metAt }]));
     // A member that was met pushes out one that was only vouched for, else the one that was met longest ago.
     const others = state.members
-      .filter((member) => member !== before)
-      .sort((a, b) => (a.metAt ?? 0) - (b.metAt ?? 0))
-      .slice(1 - MAX_MEMBERS);
-    const members = [...others, { chain, metAt }];
+      .filter(({ chain }) => !met.has(chain[0]!.node))
+      .sort((a, b) => (a.metAt ?? 0) - (b.metAt ?? 0));
+    const members = [...others, ...met.values()].slice(-MAX_MEMBERS);
     record.save({ ...state, met: [...state.met, ...added].slice(-MAX_MET), members });
   }
 

@@ -6,6 +6,7 @@ import { cutText } from '../../runtime/text.js';
 import {
   type Chain,
   ChainSchema,
+  CheckedCertificates,
   CLOCK_SKEW_MS,
   checkChain,
   EVERY_TIER,
@@ -64,6 +65,7 @@ export class Membership {
   readonly #record: MembershipRecord;
   readonly #clock: Pick<Runtime, 'now'>;
   readonly members: KnownMembers;
+  readonly #checked = new CheckedCertificates();
   #removals = new RemovalList();
 
   constructor({ runtime, identity, store, clock = runtime }: MembershipComponents) {
@@ -119,6 +121,13 @@ export class Membership {
   /** The DHT topic on which members find each other. */
   get topic(): Buffer {
     return createHash('sha256').update('ecliptic mesh topic 1\n').update(this.#record.required.meetingSecret).digest();
+  }
+
+  /** Under which name members share state at a broker, and a key that members know and the broker does not. */
+  get sharedState(): { readonly scope: string; readonly key: Buffer | undefined } {
+    if (!this.joined) return { scope: this.#identity.key, key: undefined };
+    const { mesh, meetingSecret } = this.#record.required;
+    return { scope: mesh, key: createHash('sha256').update('ecliptic mesh state 1\n').update(meetingSecret).digest() };
   }
 
   /** Creates a mesh with this node as its founder. */
@@ -213,7 +222,7 @@ export class Membership {
     this.#assertFree();
     const { mesh, meetingSecret, chain, bootstrap } = welcome;
     this.#removals = new RemovalList();
-    checkChain(chain, { mesh, node: this.#identity.key, ...this.#times, removals: this.#removals });
+    checkChain(chain, { mesh, node: this.#identity.key, ...this.#times, ...this.#known });
     this.#record.save({
       version: 2,
       mesh,
@@ -240,14 +249,14 @@ export class Membership {
     const node = handshake.remoteKey;
     const parsed = ChainSchema.safeParse(chain);
     if (!parsed.success) throw refusedMember(node, 'it shows no certificate');
-    const question = { mesh: this.mesh, node, ...this.#times, removals: this.#removals };
+    const question = { mesh: this.mesh, node, ...this.#times, ...this.#known };
     const grant = checkChain(parsed.data, question);
     const expected = proofOf(node, this.#identity.key, !handshake.initiator, handshake);
     if (typeof proof !== 'string' || !isSignedBy(node, PROOF, expected, proof)) {
       throw refusedMember(node, 'its proof does not belong to this link');
     }
     try {
-      this.members.noteMet(parsed.data, this.#runtime.now());
+      this.members.noteMet([parsed.data], this.#runtime.now());
     } catch (error) {
       // A member is admitted even when the disk is full or read-only.
       this.#runtime.logger.error({ node, err: error }, 'member not noted on disk');
@@ -255,14 +264,30 @@ export class Membership {
     return { chain: parsed.data, grant };
   }
 
+  /** The grant of a node that shows this chain; throws `MEMBERSHIP_REFUSED`. Something that it signed must be checked, too. */
+  checkMember(chain: Chain, node: string): Grant {
+    return checkChain(chain, { mesh: this.mesh, node, ...this.#times, ...this.#known });
+  }
+
   #isMember(chain: Chain): boolean {
     const { mesh } = this.#record.required;
     try {
-      checkChain(chain, { mesh, node: chain[0]!.node, ...this.#times, removals: this.#removals });
+      checkChain(chain, { mesh, node: chain[0]!.node, ...this.#times, ...this.#known });
       return true;
     } catch {
       return false;
     }
+  }
+
+  /** The grant of another node, by the certificates that are known of it or that it shows; undefined if it is no member. */
+  grantOf(node: string, shown?: unknown): Grant | undefined {
+    const state = this.#record.state;
+    if (!state) return undefined;
+    const known = this.members.get(node)?.chain;
+    if (known && !this.lapsed(known)) return known[0]!.grant;
+    const parsed = ChainSchema.safeParse(shown);
+    const isOwn = parsed.data?.[0]?.node === node;
+    return parsed.success && isOwn && this.#isMember(parsed.data) ? parsed.data[0]!.grant : undefined;
   }
 
   /** Was the node of this chain removed? An expired certificate is no removal. */
@@ -337,7 +362,7 @@ export class Membership {
       throw refusedMember(from, 'its certificate does not renew this node’s');
     }
     const { mesh } = state;
-    checkChain(parsed.data, { mesh, node: this.#identity.key, ...this.#times, removals: this.#removals });
+    checkChain(parsed.data, { mesh, node: this.#identity.key, ...this.#times, ...this.#known });
     this.#record.save({ ...state, chain: parsed.data });
   }
 
@@ -354,6 +379,10 @@ export class Membership {
   #assertFree(): void {
     if (!this.#record.state) return;
     throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first: ecliptic leave');
+  }
+
+  get #known(): { removals: RemovalList; checked: CheckedCertificates } {
+    return { removals: this.#removals, checked: this.#checked };
   }
 
   /** Certificates end by the steady clock; the wall clock decides which are dated ahead. */

@@ -731,23 +731,23 @@ describe('an invite', () => {
 });
 
 describe('a caller that does not greet as it should', () => {
-  it('but says nothing is refused after a while, having heard nothing', async () => {
+  it('but says nothing is disconnected after a while, having heard nothing [NT.3]', async () => {
     const siege = await Siege.begin();
     const link = siege.stranger().call(siege.victim);
     await siege.pass(GREETING_MS - 100);
     expect([link.closed, link.frames, siege.security()]).toEqual([false, [], []]);
     await siege.pass(200);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /did not introduce itself in time/);
-    expectOnlyRefusal(siege, link, 'MEMBERSHIP_REFUSED');
+    await siege.expectRefused('PEER_UNREACHABLE', /did not introduce itself in time/);
+    expectOnlyRefusal(siege, link, 'PEER_UNREACHABLE');
   });
 
-  it('but uses an invite and says nothing more is refused after a while', async () => {
+  it('but uses an invite and says nothing more is disconnected after a while', async () => {
     const siege = await Siege.begin();
     const { code } = await siege.nodes.settled(siege.victim.network.invite());
     siege.mark();
     const link = await siege.stranger().useInvite(siege.victim, code);
     await siege.pass(GREETING_MS);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /did not introduce itself in time/);
+    await siege.expectRefused('PEER_UNREACHABLE', /did not introduce itself in time/);
     expect(link.frames.map(([kind]) => kind)).toEqual(['welcome', 'refused']);
   });
 
@@ -806,7 +806,7 @@ describe('a caller that does not greet as it should', () => {
     for (const link of links) link.hello({ protocol: { min: 7, max: 9 } });
     await siege.pass();
     for (const link of links) {
-      const told = { protocol: { min: 1, max: 3 }, software: expect.stringMatching(/^ecliptic /) };
+      const told = { protocol: { min: 1, max: 5 }, software: expect.stringMatching(/^ecliptic /) };
       expect(link.frames).toEqual([['incompatible', told]]);
       expect(link.closed).toBe(true);
     }
@@ -880,6 +880,22 @@ describe('a caller that does not greet as it should', () => {
     await siege.expectUnharmed();
   });
 
+  it('and stays silent again and again is listened to less and less often [NT.3]', async () => {
+    const siege = await Siege.begin();
+    const stranger = siege.stranger();
+    let taken = 0;
+    for (let second = 0; second < 600; second++) {
+      const links = Array.from({ length: 4 }, () => stranger.call(siege.victim));
+      await siege.pass(1);
+      taken += links.filter(({ closed }) => !closed).length;
+      await siege.pass(999);
+    }
+    // Two links for 5 s, then a wait of about 10 s.
+    expect(taken).toBeLessThan(2 * (600 / 10));
+    expect(siege.security().every(({ code }) => code === 'PEER_UNREACHABLE')).toBe(true);
+    await siege.expectUnharmed();
+  });
+
   it('among very many that say nothing does not keep a genuine member out for long', async () => {
     const siege = await Siege.begin();
     const silent = Array.from({ length: 64 }, () => siege.stranger().call(siege.victim));
@@ -895,7 +911,7 @@ describe('a caller that does not greet as it should', () => {
     siege.mark();
     await siege.pass(GREETING_MS);
     expect(silent.every(({ closed }) => closed)).toBe(true);
-    expect(siege.security().map(({ code }) => code)).toEqual(new Array(64).fill('MEMBERSHIP_REFUSED'));
+    expect(siege.security().map(({ code }) => code)).toEqual(new Array(64).fill('PEER_UNREACHABLE'));
     const member = await siege.nodes.start();
     await siege.nodes.join(member, siege.victim);
     expect(connected(siege.victim)).toBe(2);
@@ -1106,6 +1122,33 @@ describe('a card from another node', () => {
     const remote = siege.victim.registry.getRemoteCards().filter(({ node }) => node === rogue.key);
     expect(remote.map(({ id }) => id)).toEqual(['mole', 'vole']);
     await siege.expectServing();
+  });
+
+  it('is refused in a list whose signature does not hold, with an event for each [NT.5]', async () => {
+    const siege = await Siege.begin();
+    const rogue = await siege.rogue();
+    const link = await rogue.meet(siege.victim);
+    siege.mark();
+    const [cards] = rogue.cardList({ id: 'mole' }, { id: 'vole' });
+    const [, signature] = rogue.cardList({ id: 'mole' });
+    link.give(['c', 'last', cards, signature]);
+    await siege.pass();
+    expect(siege.security().map(({ code }) => code)).toEqual(['CARD_REFUSED', 'CARD_REFUSED']);
+    await siege.expectUnharmed();
+  });
+
+  it('that was taken before is refused once the node’s grant does not allow it [NT.4]', async () => {
+    const siege = await Siege.begin();
+    const rogue = await siege.rogue();
+    const card = rogue.card({ id: 'chief', tier: 0 });
+    const link = await rogue.meet(siege.victim);
+    link.give(['c', 'last', [card]]);
+    await siege.pass();
+    expect(siege.victim.registry.entry(`chief@${rogue.key}`)).toBeDefined();
+    siege.victim.network.peers.get(rogue.key)!.grant = { tiers: [3], invite: false };
+    siege.mark();
+    link.give(['c', 'change', [card]]);
+    await siege.expectRefused('CARD_REFUSED', /may not have an agent/);
   });
 
   it('takes no agent’s place that has the same id here or elsewhere', async () => {
@@ -2362,6 +2405,20 @@ describe('a member', () => {
     await siege.pass(1_000);
     expect(victim.network.list().filter(({ state }) => state === 'connecting')).toEqual([]);
     await siege.nodes.join(await siege.nodes.start(), victim);
+  });
+
+  it.each<[string, [addresses: unknown, at: unknown, signature: unknown]]>([
+    ['no addresses', ['ws://a', 0, '']],
+    ['an address with a path', [['ws://a/b'], 0, '']],
+    ['no time', [[], 'now', '']],
+    ['no signature', [[], 0, 7]],
+  ])('that tells of a known member with %s is disconnected', async (_, [addresses, at, signature]) => {
+    const siege = await Siege.begin();
+    const link = await (await siege.rogue()).meet(siege.victim);
+    siege.mark();
+    link.give(['k', [[siege.bystander.key, addresses, siege.bystanderChain, at, signature]]]);
+    await siege.expectRefused('INVALID_FRAME');
+    expect(link.closed).toBe(true);
   });
 
   it('does not change where the victim looks for another member, nor with what credentials [T-F8]', async () => {

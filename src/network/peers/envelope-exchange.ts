@@ -1,7 +1,7 @@
 import type { ChannelManager } from '../../mesh/channel-manager.js';
 import { packEnvelope, unpackEnvelope } from '../../mesh/codec.js';
 import type { ValidEnvelope } from '../../mesh/envelope.js';
-import type { Carrier, ChannelCarrier, ChannelRequest } from '../../mesh/ports.js';
+import type { Carrier, CarryOutcome, ChannelCarrier, ChannelRequest } from '../../mesh/ports.js';
 import type { A2ARouter } from '../../mesh/router.js';
 import { EclipticError, type ErrorCode } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
@@ -27,15 +27,15 @@ export class EnvelopeExchange implements Carrier, ChannelCarrier {
     return this.#peers.reachable(node);
   }
 
-  carry(node: string, envelope: ValidEnvelope): Promise<void> {
-    const refusal = this.#cards.whyUnknown(node, envelope.sender);
-    if (refusal) return Promise.reject(refusal);
-    return this.#peers.sendConfirmed(node, `["${ITEM.message}",${packEnvelope(envelope)}]`);
+  carry(node: string, envelope: ValidEnvelope, sender: string, recipient: string, outcome: CarryOutcome): void {
+    const refusal = this.#cards.whyUnknown(node, sender);
+    if (refusal) outcome.refused(refusal);
+    else this.#peers.send(node, messageItem(envelope, sender, recipient), outcome);
   }
 
-  transportTo(node: string): 'websocket' | 'hyperswarm' | 'local' {
+  transportTo(node: string): 'websocket' | 'hyperswarm' | 'nats' | 'local' {
     const kind = this.#peers.get(node)?.linkKind;
-    return kind === 'websocket' || kind === 'hyperswarm' ? kind : 'local';
+    return kind === 'websocket' || kind === 'hyperswarm' || kind === 'nats' ? kind : 'local';
   }
 
   open(node: string, { channelId, from, to }: ChannelRequest): Promise<void> {
@@ -64,10 +64,27 @@ export class EnvelopeExchange implements Carrier, ChannelCarrier {
   }
 }
 
+/**
+ * An envelope as an item, with these addresses for its ends. As one array literal: that is the quickest way to write it, and the
+ * texts of its parts would be garbage.
+ */
+function messageItem(envelope: ValidEnvelope, sender: string, recipient: string): string {
+  const { schemaVersion: version, id, type, timestamp, payload, correlationId: thread, metadata } = envelope;
+  const kind = ITEM.message;
+  if (metadata !== undefined) {
+    const about = thread ?? null;
+    return JSON.stringify([kind, version, id, sender, recipient, type, timestamp, payload, about, metadata]);
+  }
+  if (thread === undefined) return JSON.stringify([kind, version, id, sender, recipient, type, timestamp, payload]);
+  return JSON.stringify([kind, version, id, sender, recipient, type, timestamp, payload, thread]);
+}
+
 /** Hands messages from other nodes to the router. */
-export function messageProtocol(router: A2ARouter): PeerProtocol {
+export function messageProtocol(router: A2ARouter, cards: CardExchange): PeerProtocol {
   return {
     kinds: [ITEM.message],
+    // The sender may have left while its message waited.
+    whyNot: (node, [, , , sender]) => cards.whyUnknown(node, sender as string),
     take(node, item) {
       const result = router.take(unpackEnvelope(item, 1), node);
       if (!result.delivered) throw new EclipticError(result.error as ErrorCode, result.reason ?? 'it was refused');
@@ -82,6 +99,7 @@ export function channelProtocol({ remote }: ChannelManager, peers: Peers): PeerP
     connected: (node) => remote?.peerChanged(node, 'resumed'),
     interrupted: (node) => remote?.peerChanged(node, 'interrupted'),
     ended: (node) => remote?.peerChanged(node, 'lost'),
+    busy: (node) => remote?.isOpen(node) === true,
     take(node, item) {
       const [kind, channelId] = item;
       if (typeof channelId !== 'string') throw malformed('a channel has no id');

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { connected, type NetworkedNode, Nodes } from '../../../test/nodes-fixture.js';
 import { joinBody, Rogue, type RogueLink } from '../../../test/rogue-peer.js';
 import type { A2ALogEvent } from '../../mesh/schemas.js';
@@ -79,6 +79,17 @@ function ahead(link: Link, by: number): Link {
   };
 }
 
+/** An end of a link that loses some of its frames. */
+function losing(link: Link, isLost: (frame: Frame) => boolean): Link {
+  const { kind, remoteKey, initiator, handshake, reliable } = link;
+  return {
+    ...{ kind, remoteKey, initiator, handshake, reliable },
+    send: (bytes) => isLost(decodeFrame(bytes)) || link.send(bytes),
+    listen: (listener) => link.listen(listener),
+    close: () => link.close(),
+  };
+}
+
 function moveVersions(bytes: Uint8Array, by: number): Uint8Array {
   const [kind, body, ...rest] = decodeFrame(bytes);
   const { protocol } = Object(body) as { protocol?: { min: number; max: number } };
@@ -114,8 +125,8 @@ describe('protocol versions', () => {
     releases.cut();
     await releases.nodes.until(() => releases.states().every((state) => state === 'incompatible'));
     const [old, later] = releases.reasons();
-    expect(old).toMatch(/it runs ecliptic \S+, which speaks protocol 6 to 8; this node runs ecliptic \S+, .* 1 to 3/);
-    expect(later).toMatch(/it runs ecliptic \S+, which speaks protocol -4 to -2; this node/);
+    expect(old).toMatch(/it runs ecliptic \S+, which speaks protocol 6 to 10; this node runs ecliptic \S+, .* 1 to 5/);
+    expect(later).toMatch(/it runs ecliptic \S+, which speaks protocol -4 to 0; this node/);
     for (const node of [releases.old, releases.later]) {
       const about = node.network.diagnose().filter(({ level }) => level === 'problem');
       expect(about).toEqual([expect.objectContaining({ text: expect.stringMatching(/incompatible, it runs/) })]);
@@ -126,7 +137,7 @@ describe('protocol versions', () => {
   it('that have nothing in common are not tried again and again', async () => {
     const releases = await TwoReleases.start();
     await releases.join();
-    releases.ahead = 3;
+    releases.ahead = 5;
     releases.cut();
     await releases.nodes.until(() => releases.states().every((state) => state === 'incompatible'));
     const calls = releases.calls.length;
@@ -139,11 +150,11 @@ describe('protocol versions', () => {
   it('that fit again after an upgrade connect the same two nodes', async () => {
     const { nodes, victim, member } = await startAcquainted();
     const before = member.call(victim);
-    before.hello({ protocol: { min: 4, max: 5 } });
+    before.hello({ protocol: { min: 6, max: 7 } });
     await nodes.runtime.advance(0);
     expect(victim.network.list()).toMatchObject([{ node: member.key, state: 'incompatible' }]);
     await nodes.runtime.advance(11_000);
-    await member.meet(victim, { protocol: { min: 1, max: 3 }, session: 'after the upgrade' });
+    await member.meet(victim, { protocol: { min: 1, max: 4 }, session: 'after the upgrade' });
     expect(victim.network.list()).toMatchObject([{ node: member.key, state: 'connected', reason: null }]);
     expect(nodes.events(victim, 'security')).toEqual([]);
   });
@@ -162,7 +173,7 @@ describe('protocol versions', () => {
   });
 
   it.each([
-    ['later', { min: 4, max: 9 }],
+    ['later', { min: 6, max: 9 }],
     ['earlier', { min: -2, max: 0 }],
     ['inside out', { min: 3, max: 0 }],
   ])('that are %s end the greeting on both sides, whoever called', async (_, protocol) => {
@@ -170,7 +181,7 @@ describe('protocol versions', () => {
     const calling = member.call(victim);
     calling.hello({ protocol });
     await nodes.runtime.advance(0);
-    expect(calling.frames).toEqual([['incompatible', expect.objectContaining({ protocol: { min: 1, max: 3 } })]]);
+    expect(calling.frames).toEqual([['incompatible', expect.objectContaining({ protocol: { min: 1, max: 5 } })]]);
     expect(calling.closed).toBe(true);
     expect(victim.network.list()).toMatchObject([{ state: 'incompatible', reason: expect.stringContaining('rogue') }]);
     await nodes.runtime.advance(11_000);
@@ -187,7 +198,7 @@ describe('protocol versions', () => {
   it('are looked at before anything else, so that a later release may say the rest otherwise', async () => {
     const { nodes, victim, member } = await startAcquainted();
     const link = member.call(victim);
-    link.say(['hello', { protocol: { min: 4, max: 4 }, software: 'ecliptic 9', certificates: 'elsewhere' }]);
+    link.say(['hello', { protocol: { min: 6, max: 6 }, software: 'ecliptic 9', certificates: 'elsewhere' }]);
     await nodes.runtime.advance(0);
     expect(victim.network.list()).toMatchObject([{ state: 'incompatible' }]);
     expect(nodes.events(victim, 'security')).toEqual([]);
@@ -201,7 +212,7 @@ describe('protocol versions', () => {
     const guest = new Rogue(nodes);
     const link = guest.call(victim);
     const proof = proveInvite(secret, 'guest', link.handshake);
-    link.say(['join', joinBody(inviteId(secret), proof, { protocol: { min: 4, max: 4 } })]);
+    link.say(['join', joinBody(inviteId(secret), proof, { protocol: { min: 6, max: 6 } })]);
     await nodes.runtime.advance(11_000);
     expect(link.frames.map(([kind]) => kind)).toEqual(['incompatible']);
     const again = await guest.useInvite(victim, code);
@@ -211,7 +222,7 @@ describe('protocol versions', () => {
 
   it('that do not fit the inviter’s are the reason that `join` gives, at once', async () => {
     const releases = await TwoReleases.start();
-    releases.ahead = 3;
+    releases.ahead = 5;
     const { nodes, old, later } = releases;
     const { code } = await nodes.settled(old.network.invite());
     const start = nodes.runtime.now();
@@ -253,6 +264,44 @@ describe('the order of a greeting', () => {
     expect(link.items[0]).toMatchObject(['c', 'last', [[{ id: 'sun', node: victim.key }, expect.any(String)]]]);
     await nodes.runtime.advance(10_000);
     expect(connected(victim), 'the time for greeting does not run on').toBe(1);
+  });
+
+  it('brings the cards in one list with one signature to a node that knows such lists [NT.5]', async () => {
+    const { nodes, victim, member } = await startPair();
+    victim.agent({ id: 'sun' });
+    victim.agent({ id: 'mars' });
+    const link = await member.meet(victim, { protocol: { min: 1, max: 4 } });
+    expect(link.items[0]).toEqual([
+      'c',
+      'last',
+      [expect.objectContaining({ id: 'sun', node: victim.key }), expect.objectContaining({ id: 'mars' })],
+      expect.any(String),
+    ]);
+    link.give(['c', 'last', ...member.cardList({ id: 'mole' }, { id: 'vole' })]);
+    await nodes.runtime.advance(0);
+    expect(victim.registry.getRemoteCards().map(({ id }) => id)).toEqual(['mole', 'vole']);
+    expect(nodes.events(victim, 'security')).toEqual([]);
+  });
+
+  it('tells of the other members once in a conversation, over however many links [NT.6]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const other = await nodes.start();
+    await nodes.join(other, victim);
+    const toldOf = ({ items }: RogueLink) =>
+      items.filter(([kind]) => kind === 'k').flatMap(([, entries]) => (entries as [string][]).map(([node]) => node));
+    const link = await member.meet(victim, { protocol: { min: 1, max: 3 } });
+    await nodes.runtime.advance(100);
+    expect(toldOf(link)).toEqual([other.key]);
+    link.close();
+    await nodes.runtime.advance(100);
+    const again = await member.meet(victim, { protocol: { min: 1, max: 3 } });
+    await nodes.runtime.advance(100);
+    expect(toldOf(again)).toEqual([]);
+    again.close();
+    await nodes.runtime.advance(100);
+    const anew = await member.meet(victim, { protocol: { min: 1, max: 3 }, session: 'another process' });
+    await nodes.runtime.advance(100);
+    expect(toldOf(anew)).toEqual([other.key]);
   });
 
   it('goes on over the same link after an invite was used', async () => {
@@ -320,7 +369,118 @@ describe('the order of a greeting', () => {
     expect(nodes.events(victim, 'security')).toEqual([]);
   });
 
-  it('takes a refusal as an answer: the reason is kept, no node is reported, and it does not call again at once', async () => {
+  it('that a busy caller began too late is no refusal: the caller is heard when it calls again [NT.1]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const late = member.call(victim);
+    await nodes.runtime.advance(5_100);
+    expect(late.frames).toEqual([['refused', { code: 'PEER_UNREACHABLE', reason: expect.stringMatching(/in time/) }]]);
+    expect(late.closed).toBe(true);
+    await nodes.runtime.advance(1_000);
+    await member.meet(victim);
+    expect(connected(victim)).toBe(1);
+  });
+
+  it('still counts a hello that had arrived when the time was up, but was not read yet [NT.1]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const link = member.call(victim);
+    const deferred: (() => void)[] = [];
+    const defer = vi.spyOn(nodes.runtime, 'defer').mockImplementation((task) => void deferred.push(task));
+    await nodes.runtime.advance(5_000);
+    defer.mockRestore();
+    link.hello();
+    await nodes.runtime.advance(0);
+    for (const task of deferred) task();
+    expect(link.frames[0]?.[0]).toBe('hello');
+    expect(connected(victim)).toBe(1);
+  });
+
+  it('of a guest that the inviter ended as late does not fail `join`, which tries again [NT.1]', async () => {
+    const nodes = new Nodes();
+    const { runtime } = nodes;
+    let calls = 0;
+    const meetings = new MemoryRendezvous(runtime, (caller, called) => {
+      const [near, far] = linkInProcess(runtime, caller, called);
+      return calls++ === 0 ? [losing(near, () => true), far] : [near, far];
+    });
+    const limits = { greetingMs: 2_000 };
+    const host = (await createNode({ runtime, network: { discovery: meetings.join, limits } })) as NetworkedNode;
+    const guest = (await createNode({ runtime, network: { discovery: meetings.join } })) as NetworkedNode;
+    await nodes.join(guest, host);
+    expect(calls).toBeGreaterThan(1);
+    expect(connected(host)).toBe(1);
+  });
+
+  it('that the called node ended as late is tried again soon, waiting longer each time [NT.1 NT.2]', async () => {
+    const { nodes, victim, member } = await startPair();
+    const waits: number[] = [];
+    let link = member.letCall(victim);
+    await nodes.runtime.advance(0);
+    for (let attempt = 0; attempt < 8; attempt++) {
+      link.say(['refused', { code: 'PEER_UNREACHABLE', reason: 'the other side did not introduce itself in time' }]);
+      const ended = nodes.runtime.now();
+      do {
+        await nodes.runtime.advance(50);
+        link = member.letCall(victim);
+        await nodes.runtime.advance(0);
+      } while (link.frames.length === 0);
+      waits.push(nodes.runtime.now() - ended);
+    }
+    expect(waits[0]).toBeLessThan(1_000);
+    expect(Math.max(...waits)).toBeGreaterThan(4_000);
+    expect(Math.max(...waits)).toBeLessThan(15_100);
+    expect(nodes.events(victim, 'security')).toEqual([]);
+  });
+
+  it('that was late is followed by no call that this node would end at once [NT.2]', async () => {
+    const nodes = new Nodes();
+    const { runtime } = nodes;
+    const links: Link[] = [];
+    let muted = false;
+    const meetings = new MemoryRendezvous(runtime, (caller, called) => {
+      const [near, far] = linkInProcess(runtime, caller, called);
+      links.push(near);
+      return [losing(near, () => muted), far];
+    });
+    const start = async () => (await createNode({ runtime, network: { discovery: meetings.join } })) as NetworkedNode;
+    const [one, other] = [await start(), await start()];
+    await nodes.join(other, one);
+    muted = true;
+    for (const link of links.splice(0)) link.close();
+    await runtime.advance(60_000);
+    // Each greeting lasts 5 s, and at most two with one node run at a time.
+    expect(links.length).toBeGreaterThan(2);
+    expect(links.length).toBeLessThanOrEqual(2 * (60 / 5));
+    muted = false;
+    await nodes.until(() => connected(one) === 1 && connected(other) === 1, 21_000);
+  });
+
+  it.each<[kind: string, sender: string]>([
+    ['join', 'guest'],
+    ['welcome', 'host'],
+    ['hello', 'guest'],
+    ['hello', 'host'],
+  ])('over an unreliable link survives the loss of a %s of the %s [NT.1]', async (lostKind, sender) => {
+    const nodes = new Nodes({ faults: {} });
+    const { runtime, network } = nodes;
+    let [calls, losses] = [0, 0];
+    const isLost = ([kind]: Frame) => kind === lostKind && losses++ < 2;
+    const meetings = new MemoryRendezvous(runtime, (caller, called) => {
+      calls++;
+      const [near, far] = network.connect(caller, called)!;
+      return sender === 'guest' ? [losing(near, isLost), far] : [near, losing(far, isLost)];
+    });
+    const start = async () => (await createNode({ runtime, network: { discovery: meetings.join } })) as NetworkedNode;
+    const [host, guest] = [await start(), await start()];
+    const begun = runtime.now();
+    await nodes.join(guest, host);
+    expect(runtime.now() - begun).toBeLessThan(1_500);
+    expect(losses).toBeGreaterThan(2);
+    host.agent({ id: 'mars' });
+    await nodes.until(() => guest.registry.getById('mars') !== undefined, 1_500);
+    expect(calls).toBe(1);
+  });
+
+  it('takes a refusal as an answer: the reason is kept, no node is reported, and it does not call again for a minute [NT.2]', async () => {
     const { nodes, victim, member } = await startPair();
     const link = member.letCall(victim);
     link.say(['refused', { code: 'MEMBERSHIP_REFUSED', reason: 'not today' }]);

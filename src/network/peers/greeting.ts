@@ -32,9 +32,12 @@ interface GreetingComponents {
   /** What people call this node. */
   name: string;
   limitMs: number;
-  /** Was the other node met as a member before? */
-  met: boolean;
 }
+
+/** The code of a `refused` frame that is no refusal: the greeting was late. */
+const LATE = 'PEER_UNREACHABLE';
+/** Over an unreliable link, the caller repeats a frame that has no answer after this time. */
+const REPEAT_MS = 500;
 
 /** The invite that this node is joining with. */
 export interface Joining {
@@ -54,6 +57,8 @@ export interface GreetingOutcome {
   refused(error: EclipticError): void;
   /** This node was refused, or the link ended first. */
   ended(error: EclipticError): void;
+  /** The greeting took too long on either side, which is no refusal: another attempt may succeed. */
+  late(error: EclipticError): void;
 }
 
 /**
@@ -66,6 +71,9 @@ export class Greeting implements LinkListener {
   readonly #outcome: GreetingOutcome;
   readonly #joining: Joining | undefined;
   readonly #timer: Timer;
+  #repeat: Timer | undefined;
+  /** The called node's hello. */
+  #answer: Uint8Array | undefined;
   #awaits: 'welcome' | 'hello' | 'opening' = 'opening';
   #over = false;
 
@@ -74,7 +82,7 @@ export class Greeting implements LinkListener {
     this.#link = link;
     this.#outcome = outcome;
     this.#joining = joining;
-    this.#timer = components.runtime.setTimer(() => this.#late(), components.limitMs);
+    this.#timer = components.runtime.setTimer(() => this.#expire(), components.limitMs);
     if (link.initiator) this.#open();
     link.listen(this);
   }
@@ -82,7 +90,7 @@ export class Greeting implements LinkListener {
   onFrame(bytes: Uint8Array): void {
     if (this.#over) return;
     try {
-      this.#take(decodeFrame(bytes));
+      this.#take(decodeFrame(bytes), bytes);
     } catch (error) {
       this.#refuse(toEclipticError(error, 'INVALID_FRAME'));
     }
@@ -102,39 +110,61 @@ export class Greeting implements LinkListener {
       const proof = proveInvite(secret, 'guest', this.#link.handshake);
       const { name, introduce } = this.#components;
       const { software } = introduce();
-      this.#say(FRAME.join, { protocol: PROTOCOL, software, invite: inviteId(secret), proof, name });
+      this.#ask(FRAME.join, { protocol: PROTOCOL, software, invite: inviteId(secret), proof, name });
       this.#awaits = 'welcome';
-    } else this.#hello();
+    } else this.#callerHello();
   }
 
-  #hello(): void {
-    const { membership, runtime, introduce } = this.#components;
-    const about = introduce();
-    const proof = membership.prove(this.#handshake);
-    this.#say(FRAME.hello, { protocol: PROTOCOL, ...about, time: runtime.now(), chain: membership.chain, proof });
+  #callerHello(): void {
+    this.#ask(FRAME.hello, this.#hello());
     this.#awaits = 'hello';
   }
 
-  #take([kind, body]: Frame): void {
+  #hello(): object {
+    const { membership, runtime, introduce } = this.#components;
+    const about = introduce();
+    const proof = membership.prove(this.#handshake);
+    return { protocol: PROTOCOL, ...about, time: runtime.now(), chain: membership.chain, proof };
+  }
+
+  #take([kind, body]: Frame, bytes: Uint8Array): void {
     const opens = kind === FRAME.hello || kind === FRAME.join || kind === FRAME.incompatible;
     if (opens && !this.#understands(body)) return;
     if (kind === FRAME.refused && this.#awaits !== 'opening') this.#refusedByOther(body);
     else if (kind === FRAME.join && this.#awaits === 'opening') this.#admitGuest(body);
     else if (kind === FRAME.welcome && this.#awaits === 'welcome') this.#becomeMember(body);
-    else if (kind === FRAME.hello && this.#awaits !== 'welcome') this.#meet(body);
+    else if (kind === FRAME.hello && this.#awaits !== 'welcome') this.#meet(body, bytes);
     // On an unreliable link, later frames may overtake the greeting; they will be sent again.
     else if (this.#link.reliable) throw malformed(`"${kind.slice(0, 20)}" does not belong here`);
   }
 
-  #meet(body: unknown): void {
+  #meet(body: unknown, bytes: Uint8Array): void {
     const hello = parsed(HelloSchema, body);
     const { membership } = this.#components;
     const { chain, grant } = membership.checkPeer(hello.chain, hello.proof, this.#handshake);
-    this.#timer.cancel();
     this.#over = true;
-    this.#link.listen(this.#outcome.admitted(hello, chain, grant));
+    this.#cancelTimers();
+    const listener = this.#outcome.admitted(hello, chain, grant);
+    if (this.#link.initiator) {
+      this.#link.listen(listener);
+      return;
+    }
+    this.#link.listen(this.#link.reliable ? listener : this.#answering(bytes, listener));
     // The called node's hello says whether the conversation is resumed, so it goes out before any item.
-    if (this.#awaits === 'opening') this.#hello();
+    this.#answer = encodeFrame([FRAME.hello, this.#hello()]);
+    this.#link.send(this.#answer);
+  }
+
+  /** The answer to a hello may get lost too, so a repeated hello gets the same answer for as long as the link lives. */
+  #answering(asked: Uint8Array, next: LinkListener): LinkListener {
+    return {
+      onFrame: (bytes) => {
+        if (this.#answer && Buffer.compare(bytes, asked) === 0) this.#link.send(this.#answer);
+        else next.onFrame(bytes);
+      },
+      onDrain: () => next.onDrain(),
+      onClose: (reason, tampered) => next.onClose(reason, tampered),
+    };
   }
 
   #admitGuest(body: unknown): void {
@@ -155,7 +185,7 @@ export class Greeting implements LinkListener {
       membership.adopt(welcome, addresses);
       joined();
     }
-    this.#hello();
+    this.#callerHello();
   }
 
   /** Do both sides speak a common version? If not, both are told, and neither reports the other. */
@@ -177,6 +207,10 @@ export class Greeting implements LinkListener {
   #refusedByOther(body: unknown): void {
     const { code, reason } = parsed(RefusedSchema, body);
     const error = new EclipticError(isErrorCode(code) ? code : 'MEMBERSHIP_REFUSED', reason);
+    if (code === LATE) {
+      this.#finish(() => this.#outcome.late(error));
+      return;
+    }
     if (this.#awaits === 'welcome') this.#joining?.refused(error);
     this.#end(error);
   }
@@ -189,13 +223,16 @@ export class Greeting implements LinkListener {
     this.#finish(() => this.#outcome.refused(error));
   }
 
+  /** In a busy process, the timer may fire before frames that have already arrived are read; they still count. */
+  #expire(): void {
+    this.#components.runtime.defer(() => this.#late());
+  }
+
   #late(): void {
-    const reason = 'the other side did not introduce itself in time';
-    // A stranger that calls and stays silent is refused. A called node may be busy, an unreliable link may lose frames,
-    // and a member, whose key this link has proven, may have been cut off.
-    if (this.#link.initiator || !this.#link.reliable || this.#components.met)
-      this.#end(new EclipticError('PEER_UNREACHABLE', reason));
-    else this.#refuse(new EclipticError('MEMBERSHIP_REFUSED', reason));
+    if (this.#over) return;
+    const error = new EclipticError(LATE, 'the other side did not introduce itself in time');
+    if (!this.#link.initiator) this.#say(FRAME.refused, { code: error.code, reason: error.message });
+    this.#finish(() => this.#outcome.late(error));
   }
 
   #end(error: EclipticError): void {
@@ -204,13 +241,32 @@ export class Greeting implements LinkListener {
 
   #finish(tell: () => void): void {
     this.#over = true;
-    this.#timer.cancel();
+    this.#cancelTimers();
     this.#link.close();
     tell();
   }
 
+  #cancelTimers(): void {
+    this.#timer.cancel();
+    this.#repeat?.cancel();
+  }
+
   #say(kind: string, body: object): void {
     this.#link.send(encodeFrame([kind, body]));
+  }
+
+  /**
+   * Sends a frame that the other side answers. An unreliable link may lose it or its answer, which must not cost the whole
+   * greeting, so the same frame is sent again until the answer comes.
+   */
+  #ask(kind: string, body: object): void {
+    this.#repeat?.cancel();
+    const frame = encodeFrame([kind, body]);
+    const send = () => {
+      if (!this.#link.reliable) this.#repeat = this.#components.runtime.setTimer(send, REPEAT_MS);
+      this.#link.send(frame);
+    };
+    send();
   }
 
   get #handshake() {

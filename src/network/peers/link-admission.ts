@@ -1,7 +1,7 @@
 import type { Link, LinkListener } from '../links/link.js';
-import { announce } from '../membership/announcements.js';
+import { type Announcement, announce } from '../membership/announcements.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
-import type { SessionIds } from './peer.js';
+import type { SessionIds } from './peer-state.js';
 import type { ExchangeComponents } from './peers.js';
 
 interface LinkAdmissionInit {
@@ -16,6 +16,8 @@ const GREETING_MS = 5_000;
 /** Links whose other end has not proven itself; more are closed at once. */
 const MAX_GREETINGS = 64;
 const MAX_GREETINGS_PER_NODE = 2;
+/** How long one announcement of this node's addresses serves for new greetings. */
+const ANNOUNCEMENT_MS = 60_000;
 /** How long this node does not call a node that refused it. */
 const REFUSED_MS = 60_000;
 
@@ -26,6 +28,7 @@ export class LinkAdmission {
   readonly #greetings = new Map<Link, string>();
   /** Tells this process from others with the same key. */
   readonly #instance: string;
+  #announcement: Announcement | undefined;
   /** An invite that waits for a link to its inviter. */
   joining: Joining | undefined;
 
@@ -39,9 +42,14 @@ export class LinkAdmission {
     for (const link of this.#greetings.keys()) link.close();
   }
 
-  /** Is there a link to that node, or one being greeted? */
-  isLinked(node: string): boolean {
-    return this.#components.peers.get(node)?.linked === true || [...this.#greetings.values()].includes(node);
+  /**
+   * Should a discovery call that node? Not while the next greeting waits after a late one: this node would hang up at once, and
+   * if the other side does not notice, it takes that for one more late greeting and waits longer itself.
+   */
+  shouldCall(node: string): boolean {
+    const { peers } = this.#components;
+    const linked = peers.get(node)?.linked === true || [...this.#greetings.values()].includes(node);
+    return !linked && !peers.shunned.waits(node);
   }
 
   take(link: Link): void {
@@ -63,7 +71,6 @@ export class LinkAdmission {
       membership,
       name: this.#init.name,
       limitMs: this.#init.greetingMs ?? GREETING_MS,
-      met: peers.get(node)?.chain !== undefined,
       introduce: () => {
         said = peers.know(node).sessionIds;
         return { ...this.#introduction(), ...said };
@@ -79,20 +86,32 @@ export class LinkAdmission {
 
   #isUseless({ remoteKey: node, initiator }: Link): boolean {
     const { membership, identity, peers } = this.#components;
+    const stranger = peers.get(node)?.chain === undefined;
     const greeted = [...this.#greetings.values()].filter((other) => other === node).length;
     return (
       node === identity.key ||
       (!membership.joined && !this.joining) ||
       greeted >= MAX_GREETINGS_PER_NODE ||
-      peers.isShunned(node) ||
+      peers.shunned.has(node) ||
+      (peers.shunned.waits(node) && (initiator || stranger)) ||
       (initiator && peers.get(node)?.linked === true)
     );
   }
 
   #introduction() {
-    const { identity, runtime } = this.#components;
-    const { addresses, ...announced } = announce(identity, this.#init.addresses(), runtime.now());
+    const { addresses, ...announced } = this.#announce();
     return { software: this.#init.software, instance: this.#instance, addresses, announced };
+  }
+
+  #announce(): Announcement {
+    const { identity, runtime } = this.#components;
+    const addresses = this.#init.addresses();
+    const now = runtime.now();
+    const latest = this.#announcement;
+    const age = now - (latest?.at ?? 0);
+    if (latest && 0 <= age && age < ANNOUNCEMENT_MS && latest.addresses.join() === addresses.join()) return latest;
+    this.#announcement = announce(identity, addresses, now);
+    return this.#announcement;
   }
 
   #outcome(link: Link, said: () => SessionIds | undefined): GreetingOutcome {
@@ -102,6 +121,7 @@ export class LinkAdmission {
     return {
       admitted: (hello, chain, grant) => {
         over();
+        peers.shunned.noteGreeted(node);
         const peer = peers.know(node);
         // The session ids that the caller sent must still be right; if not, the next link sends the right ones.
         const { session, knows } = peer.sessionIds;
@@ -117,13 +137,13 @@ export class LinkAdmission {
       },
       incompatible: (reason) => {
         over();
-        peers.shun(node);
+        peers.shunned.shun(node);
         if (!peers.forgetStranger(node)) peers.get(node)?.drop('incompatible', reason);
         runtime.logger.warn({ node, reason }, 'peer speaks an incompatible protocol');
       },
       refused: (error) => {
         over();
-        peers.shun(node);
+        peers.shunned.shun(node);
         peers.forgetStranger(node);
         peers.report(node, error.code, error.message);
       },
@@ -132,8 +152,16 @@ export class LinkAdmission {
         const peer = peers.get(node);
         if (peer && !peer.linked) peer.reason = error.message;
         // A node that refused this one would refuse it again.
-        if (error.code !== 'PEER_UNREACHABLE') peers.shun(node, REFUSED_MS);
+        if (error.code !== 'PEER_UNREACHABLE') peers.shunned.shun(node, REFUSED_MS);
         peers.forgetStranger(node);
+      },
+      late: (error) => {
+        over();
+        const peer = peers.get(node);
+        if (peer && !peer.linked) peer.reason = error.message;
+        peers.shunned.noteLate(node);
+        const stranger = peers.forgetStranger(node);
+        if (stranger && link.reliable && !link.initiator) peers.report(node, error.code, error.message);
       },
     };
   }

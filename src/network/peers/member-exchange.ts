@@ -1,30 +1,56 @@
 import type { EclipticError } from '../../runtime/errors.js';
-import { isAnnouncedBy } from '../membership/announcements.js';
+import { type Announcement, isAnnouncedBy } from '../membership/announcements.js';
 import type { Chain } from '../membership/certificate.js';
 import type { KnownMember } from '../membership/membership-file.js';
 import { nodeOf, type Removal, RemovalSchema } from '../membership/removal.js';
 import type { Peer } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
 import type { PeerProtocol } from './protocol.js';
-import { CERTIFIED_MEMBERS, ITEM, type Item, type Known, KnownSchema, OWNER_DEVICES, parsed } from './wire.js';
+import {
+  AnnouncedSchema,
+  CERTIFIED_MEMBERS,
+  ITEM,
+  type Item,
+  type Known,
+  KnownSchema,
+  MembersSchema,
+  OWNER_DEVICES,
+  parsed,
+} from './wire.js';
 
 /** Members that a node is told of when it connects, and how many in one item. */
 const MAX_TOLD = 256;
 const TOLD_AT_ONCE = 32;
+/** What a peer knows of another member: the issue of its certificate, and the time of its announcement. */
+interface Heard {
+  readonly certificate: string;
+  readonly at: number;
+}
+
+interface MemberExchangeComponents extends ExchangeComponents {
+  /** Does that node, with which there is a conversation, learn from the directory who is there? */
+  readsDirectory: (node: string) => boolean;
+  isListed: (node: string) => boolean;
+}
+
 /** Forged removals in one conversation after which the sender is shunned. */
 const MAX_FORGED_REMOVALS = 32;
 
 /** Tells peers of other members, removals and renewed certificates, and takes the same from them. */
 export class MemberExchange implements PeerProtocol {
   readonly kinds = [ITEM.removal, ITEM.members, ITEM.renewal, ITEM.doubled];
-  readonly #components: ExchangeComponents;
+  readonly #components: MemberExchangeComponents;
   readonly #forgedRemovals = new Map<string, number>();
+  /** For each conversation, the members that the peer was told of or told of itself: they are not repeated to it. */
+  readonly #heard = new Map<string, Map<string, Heard>>();
+  readonly #entries = new WeakMap<Chain, { readonly announcement: Announcement | undefined; readonly text: string }>();
+  readonly #chains = new WeakMap<Chain, string>();
   /** Nodes of which two processes were reported. */
   readonly #doubledPeers = new Set<string>();
   /** The node that reported a second process with this node's key, and when. */
   doubled: { readonly by: string; readonly at: number } | undefined;
 
-  constructor(components: ExchangeComponents) {
+  constructor(components: MemberExchangeComponents) {
     this.#components = components;
   }
 
@@ -48,6 +74,7 @@ export class MemberExchange implements PeerProtocol {
     const { membership, peers } = this.#components;
     const peer = peers.get(node)!;
     this.#forgedRemovals.delete(node);
+    this.#heard.set(node, new Map());
     if (peer.doubledAt !== undefined) this.#tellDoubled(peer);
     for (const removal of membership.removals) this.#sendRemoval(peer, removal);
     const renewed = membership.renewed(peer.chain!);
@@ -62,13 +89,20 @@ export class MemberExchange implements PeerProtocol {
     const others = peers.all.filter((other) => other !== peer && other.chain);
     const present = others.filter(({ status }) => status === 'connected');
     const absent = others.filter(({ status }) => status !== 'connected');
-    this.#tellOf(peer, [...present, ...absent].slice(0, MAX_TOLD));
-    for (const other of present) this.#tellOf(other, [peer]);
+    const { readsDirectory, isListed } = this.#components;
+    // Nodes that keep a directory learn from it who is there.
+    const untold = readsDirectory(node) ? ({ node: other }: Peer) => !isListed(other) : () => true;
+    this.#tellOf(peer, [...present, ...absent].filter(untold).slice(0, MAX_TOLD));
+    for (const other of present) if (!readsDirectory(other.node) || !readsDirectory(node)) this.#tellOf(other, [peer]);
+  }
+
+  ended(node: string): void {
+    this.#heard.delete(node);
   }
 
   take(node: string, [kind, body]: Item): void {
     if (kind === ITEM.removal) this.#takeRemoval(node, parsed(RemovalSchema, body));
-    else if (kind === ITEM.members) this.#takeMembers(node, parsed(KnownSchema, body));
+    else if (kind === ITEM.members) this.#takeMembers(node, body);
     else if (kind === ITEM.renewal) this.#takeRenewal(node, body);
     else this.#takeDoubled(node);
   }
@@ -88,14 +122,46 @@ export class MemberExchange implements PeerProtocol {
   }
 
   #tellOf(peer: Peer, others: readonly Peer[]): void {
-    const entries = others.map(({ node, addresses, chain, announcement }) => {
-      if (peer.protocol < CERTIFIED_MEMBERS || !canRead(peer, chain!)) return [node, addresses];
-      return [node, announcement?.addresses ?? [], chain, announcement?.at ?? 0, announcement?.signature ?? ''];
-    });
-    for (let from = 0; from < entries.length; from += TOLD_AT_ONCE) {
-      const text = JSON.stringify([ITEM.members, entries.slice(from, from + TOLD_AT_ONCE)]);
-      this.#components.peers.guard(() => peer.send(text));
+    const heard = this.#heard.get(peer.node);
+    const news = others.filter((other) => !isHeard(heard?.get(other.node), latestOf(other)));
+    for (let from = 0; from < news.length; from += TOLD_AT_ONCE) {
+      const some = news.slice(from, from + TOLD_AT_ONCE);
+      const entries = some.map((other) => this.#entry(peer, other));
+      this.#components.peers.guard(() => {
+        peer.send(`["${ITEM.members}",[${entries.join(',')}]]`);
+        for (const other of some) heard?.set(other.node, latestOf(other));
+      });
     }
+  }
+
+  /** A member as a peer is told of it. The text is the same for all peers, so it is made once. */
+  #entry(peer: Peer, { node, addresses, chain, announcement }: Peer): string {
+    if (peer.protocol < CERTIFIED_MEMBERS || !canRead(peer, chain!)) return JSON.stringify([node, addresses]);
+    const known = this.#entries.get(chain!);
+    if (known && known.announcement === announcement) return known.text;
+    const { addresses: announced = [], at = 0, signature = '' } = announcement ?? {};
+    const text = JSON.stringify([node, announced, chain, at, signature]);
+    this.#entries.set(chain!, { announcement, text });
+    return text;
+  }
+
+  /** Many peers tell of the same members: a chain that is known here is recognised by its text. */
+  #readMember(entry: unknown): Known {
+    const chain = this.#knownChain(entry);
+    if (!chain) return parsed(KnownSchema, entry);
+    const [node, addresses, , at, signature] = entry as readonly unknown[];
+    const announced = parsed(AnnouncedSchema, [node, addresses, at, signature]);
+    return [announced[0], announced[1], chain, announced[2], announced[3]];
+  }
+
+  #knownChain(entry: unknown): Chain | undefined {
+    if (!Array.isArray(entry) || entry.length !== 5) return undefined;
+    const [node, , said] = entry as readonly unknown[];
+    const chain = typeof node === 'string' ? this.#components.peers.get(node)?.chain : undefined;
+    if (!chain) return undefined;
+    const text = this.#chains.get(chain) ?? JSON.stringify(chain);
+    this.#chains.set(chain, text);
+    return isJson(said, text) ? chain : undefined;
   }
 
   #takeRemoval(node: string, removal: Removal): void {
@@ -118,15 +184,17 @@ export class MemberExchange implements PeerProtocol {
   }
 
   /** A member tells of others: each with its certificate, and its addresses under its own signature. */
-  #takeMembers(teller: string, known: Known): void {
+  #takeMembers(teller: string, body: unknown): void {
     const { membership, identity, peers } = this.#components;
+    const known = parsed(MembersSchema, body).map((entry) => this.#readMember(entry));
     const proven = known.filter((entry) => entry.length === 5 && entry[2][0]!.node === entry[0]);
     const chains = proven.map(([, , chain]) => chain!);
     peers.guard(() => membership.members.vouch(chains, teller));
     const found: Record<string, readonly string[]> = {};
-    for (const [node, addresses, , at, signature] of proven) {
+    for (const [node, addresses, chain, at, signature] of proven) {
       const member = membership.members.get(node);
       if (node === identity.key || !member) continue;
+      this.#heard.get(teller)?.set(node, { certificate: chain![0]!.signature, at: at! });
       this.#expect(member);
       const peer = peers.know(node);
       const announcement = { addresses, at: at!, signature: signature! };
@@ -166,6 +234,23 @@ export class MemberExchange implements PeerProtocol {
     peer.name = own!.name;
     const day = metAt === null ? '' : new Date(metAt).toISOString().slice(0, 10);
     peer.reason = metAt === null ? 'never met' : `not met since this node started, last met ${day}`;
+  }
+}
+
+function latestOf({ chain, announcement }: Peer): Heard {
+  return { certificate: chain![0]!.signature, at: announcement?.at ?? 0 };
+}
+
+function isHeard(known: Heard | undefined, { certificate, at }: Heard): boolean {
+  return known !== undefined && known.certificate === certificate && known.at >= at;
+}
+
+function isJson(value: unknown, text: string): boolean {
+  try {
+    return JSON.stringify(value) === text;
+  } catch {
+    // Nested too deeply.
+    return false;
   }
 }
 

@@ -5,20 +5,25 @@ import { Deferred, within } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Timer } from '../../runtime/runtime.js';
 import { kindsOf } from '../../system/fetch/dial-guard.js';
-import type { Discovery, Rendezvous, Seeker } from '../discovery/discovery.js';
+import type { Directory } from '../directory/directory.js';
+import type { Discovery, DiscoveryStatus, Rendezvous, Seeker } from '../discovery/discovery.js';
 import type { WebsocketDiscovery } from '../discovery/websocket-discovery.js';
-import { EVERY_TIER, type Grant, isOwners } from '../membership/certificate.js';
+import { EVERY_TIER, type Grant } from '../membership/certificate.js';
+import { DirectoryKey } from '../membership/directory-key.js';
 import { decodeInvite, encodeInvite, inviteTopic } from '../membership/invite.js';
 import { nodeOf } from '../membership/removal.js';
 import { CardExchange } from './card-exchange.js';
 import { EnvelopeExchange } from './envelope-exchange.js';
+import { GossipDirectory } from './gossip-directory.js';
 import { LinkAdmission } from './link-admission.js';
 import { MemberExchange } from './member-exchange.js';
-import type { Peer, PeerLimits } from './peer.js';
+import { NodeDirectory } from './node-directory.js';
+import type { Peer } from './peer.js';
 import { type Finding, findings, type PeerRow, peerRows } from './peer-report.js';
+import type { PeerLimits } from './peer-state.js';
 import { type NetworkComponents, Peers } from './peers.js';
 import type { PeerProtocol } from './protocol.js';
-import { AddressSchema } from './wire.js';
+import { AddressSchema, DIRECTORY } from './wire.js';
 
 export type { Finding, PeerRow } from './peer-report.js';
 
@@ -35,8 +40,16 @@ export interface NetworkInit {
   /** Find nodes on a DHT. Default true. */
   dht?: boolean;
   limits?: Partial<PeerLimits> & { greetingMs?: number };
+  /** The data folder, if this node has one. */
+  folder?: string | undefined;
+  /** Carry the directory beside the gossip between neighbours. */
+  directories?: () => readonly Directory[];
   /** Brings links instead of the DHT and WebSocket. */
   discovery?: (seeker: Seeker) => Discovery;
+  /** More discoveries, beside the DHT and WebSocket. */
+  discoveries?: (seeker: Seeker) => readonly Discovery[];
+  /** The broker's state. A node is connected to it before it is in a mesh. */
+  brokerStatus?: () => DiscoveryStatus;
 }
 
 export interface InviteOptions {
@@ -73,6 +86,11 @@ export class Network implements CardDiscovery {
   readonly peers: Peers;
   readonly links: LinkAdmission;
   readonly cards: CardExchange;
+  /** Who is there, talked to or not. */
+  readonly directory: NodeDirectory;
+  readonly #gossip: GossipDirectory;
+  /** Protects the directory where a broker holds it. */
+  readonly directoryKey: DirectoryKey;
   /** How the router and the channels reach other nodes. */
   readonly envelopes: EnvelopeExchange;
   readonly #members: MemberExchange;
@@ -91,20 +109,43 @@ export class Network implements CardDiscovery {
     this.#init = init;
     this.name = (init.name ?? hostname()) || 'a node';
     const { greetingMs, ...limits } = init.limits ?? {};
-    const onMissing = () => {
-      for (const discovery of this.#discoveries) discovery.seek();
+    const onMissing = (wanted: readonly string[]) => {
+      for (const discovery of this.#discoveries) {
+        discovery.seek();
+        for (const node of wanted) discovery.reach(node);
+      }
     };
-    const peers = new Peers({ ...components, onMissing }, limits);
+    const peers: Peers = new Peers({ ...components, onMissing, directory: () => this.directory }, limits);
     const parts = { ...components, peers };
     const addresses = () => this.#websocket?.addresses ?? [];
+    this.directoryKey = new DirectoryKey(components.runtime, { folder: init.folder });
+    const gossip = new GossipDirectory({
+      ...components,
+      say: (node, text) => peers.get(node)?.sendAside(text),
+      isFullMember: (node) => isFullMember(peers.get(node)),
+      key: this.directoryKey,
+      isNeighbour: (node) => this.directory.isNeighbour(node),
+      onKey: () => this.directory.rekey(),
+      brokerMs: () => this.directory.brokerMs,
+    });
+    const directories = [...(init.directories?.() ?? []), gossip];
+    const callable = () =>
+      this.#discoveries.some((discovery) => discovery !== this.#websocket) || addresses().length > 0;
+    this.directory = new NodeDirectory({ ...parts, directories }, { software: init.software, addresses, callable });
     this.peers = peers;
     this.links = new LinkAdmission(parts, { name: this.name, software: init.software, addresses, greetingMs });
-    this.cards = new CardExchange(parts);
-    this.#members = new MemberExchange(parts);
+    this.cards = new CardExchange({ ...parts, changed: () => this.directory.changed() });
+    this.#members = new MemberExchange({
+      ...parts,
+      readsDirectory: (node) => isFullMember(peers.get(node)) && components.membership.grant.sandboxes === undefined,
+      isListed: (node) => this.directory.heardAt(node) !== undefined,
+    });
     this.envelopes = new EnvelopeExchange(peers, this.cards);
     // Cards come first: a node refuses whatever else it is told of an agent that it does not know.
     this.handle(this.cards);
     this.handle(this.#members);
+    this.handle(gossip);
+    this.#gossip = gossip;
   }
 
   /** Adds a protocol: from now on it takes the items of its kinds from every peer. */
@@ -129,7 +170,9 @@ export class Network implements CardDiscovery {
   async stop(): Promise<void> {
     this.cards.stop();
     this.links.close();
+    const withdrawn = this.directory.stop();
     this.peers.stop();
+    await withdrawn;
     await this.#disconnect();
   }
 
@@ -148,7 +191,7 @@ export class Network implements CardDiscovery {
       invite: options.mayInvite ?? everything,
       ...(options.owner === true && { owner: true as const }),
     };
-    this.peers.forgive();
+    this.peers.shunned.forgive();
     await this.#ensureMesh();
     const secret = membership.invite(grant, ttlMs);
     this.#meetMembers();
@@ -167,7 +210,16 @@ export class Network implements CardDiscovery {
     const listens = addresses.length > 0 ? `; the code also names ${addresses.join(', ')}` : '';
     const problem = settled ? dht?.detail : 'has not reached the DHT yet; see: ecliptic doctor';
     if (dht && !dht.working) return [`this node ${problem}${listens}`];
-    const blind = !dht && addresses.length === 0 && !this.#init.discovery && (this.#init.peers ?? []).length === 0;
+    const failed = this.#discoveries
+      .map((discovery) => discovery.status())
+      .find(({ kind, working }) => kind === 'nats' && !working);
+    if (failed) return [failed.detail];
+    const blind =
+      !dht &&
+      !this.#init.discoveries &&
+      addresses.length === 0 &&
+      !this.#init.discovery &&
+      (this.#init.peers ?? []).length === 0;
     return blind ? ['this node uses no DHT and listens nowhere: start it with --listen HOST:PORT to be found'] : [];
   }
 
@@ -176,6 +228,7 @@ export class Network implements CardDiscovery {
     const { membership } = this.#components;
     if (membership.joined) return this.#connect(membership.bootstrap);
     membership.create(this.name, this.#init.bootstrap ?? []);
+    this.directoryKey.renew();
     try {
       await this.#connect(membership.bootstrap);
     } catch (error) {
@@ -191,7 +244,7 @@ export class Network implements CardDiscovery {
     const addresses = given.filter((address) => AddressSchema.safeParse(address).success);
     if (membership.joined)
       throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first');
-    this.peers.forgive();
+    this.peers.shunned.forgive();
     if (this.links.joining) throw new EclipticError('MESH_EXISTS', 'this node is joining a mesh already');
     const joined = new Deferred<void>();
     const refused = (error: unknown) => joined.reject(error);
@@ -218,8 +271,10 @@ export class Network implements CardDiscovery {
     const { membership } = this.#components;
     if (!membership.joined) throw new EclipticError('NO_MESH', 'this node belongs to no mesh');
     this.links.close();
+    await this.directory.stop();
     this.peers.leaveAll('leaving');
     membership.leave();
+    this.directoryKey.clear();
     await this.#disconnect();
   }
 
@@ -228,8 +283,19 @@ export class Network implements CardDiscovery {
     const { membership } = this.#components;
     const peer = this.find(node);
     // A node without a certificate is no member: only this node's notes of it are removed.
-    if (peer.chain) this.#members.spread(membership.remove(peer.chain));
-    else this.peers.forget(peer.node);
+    if (!peer.chain) this.peers.forget(peer.node);
+    else {
+      this.#members.spread(membership.remove(peer.chain));
+      this.#renewDirectoryKey();
+    }
+  }
+
+  /** Gives the directory another key, which a node that was removed does not learn. */
+  #renewDirectoryKey(): void {
+    if (this.#components.membership.grant.sandboxes !== undefined) return;
+    this.peers.guard(() => this.directoryKey.renew());
+    this.#gossip.spreadKey();
+    this.directory.rekey();
   }
 
   /** Is that node a device of the same owner? Exactly those may have agents of every tier, as this node may. */
@@ -241,10 +307,7 @@ export class Network implements CardDiscovery {
 
   /** Do both certificates, that node's and this one's, say that they are devices of the owner? */
   isOwnerDevice(node: string): boolean {
-    const { membership } = this.#components;
-    const chain = this.peers.get(node)?.chain;
-    if (!membership.isOwners || !chain || !isOwners(chain[0]!)) return false;
-    return membership.lapsed(chain) === undefined;
+    return this.peers.isOwnerDevice(node);
   }
 
   /** When that member last proved itself to this node, perhaps in an earlier run; null if never. */
@@ -288,7 +351,8 @@ export class Network implements CardDiscovery {
   }
 
   diagnose(): Finding[] {
-    const discoveries = this.#discoveries.map((discovery) => discovery.status());
+    const broker = this.#open ? undefined : this.#init.brokerStatus?.();
+    const discoveries = broker ? [broker] : this.#discoveries.map((discovery) => discovery.status());
     const { doubled } = this.#members;
     const { software } = this.#init;
     return findings({ ...this.#components, peers: this.peers, discoveries, doubled, software });
@@ -316,28 +380,37 @@ export class Network implements CardDiscovery {
   async #startDiscoveries(bootstrap: readonly string[]): Promise<void> {
     const { runtime, identity, membership } = this.#components;
     const { discovery, listen, dht = true, peers = [] } = this.#init;
-    const isLinked = (node: string) => this.links.isLinked(node);
-    if (discovery) this.#discoveries.push(discovery({ key: identity.key, isLinked }));
+    const shouldCall = (node: string) => this.links.shouldCall(node);
+    const isNeighbour = (node: string) => this.directory.isNeighbour(node);
+    const seeker: Seeker = { key: identity.key, shouldCall, isNeighbour };
+    if (discovery) this.#discoveries.push(discovery(seeker));
     else {
       // The native modules are loaded only by nodes that use a network.
       const { WebsocketDiscovery } = await import('../discovery/websocket-discovery.js');
       const { keyPair } = identity;
       const given = () => [...peers, ...this.#inviteAddresses];
-      const learnt = () =>
-        Object.entries(membership.members.addresses).flatMap(([node, to]) => (isLinked(node) ? [] : to));
+      const addressesOf = (node: string) => {
+        const listed = this.directory.addressesOf(node);
+        return listed.length > 0 ? listed : (membership.members.addresses[node] ?? []);
+      };
+      const missing = () => this.peers.all.filter(({ node, linked }) => !linked && isNeighbour(node));
+      const learnt = () => missing().flatMap(({ node }) => (shouldCall(node) ? addressesOf(node) : []));
       const ownersOwn = () => [...given(), ...membership.given, ...(this.#websocket?.addresses ?? [])];
       const wanted = () => ({ given: given(), learnt: learnt(), inside: kindsOf(ownersOwn()) });
       const onFailure = (from: string, reason: string) => {
         this.peers.report(undefined, 'MEMBERSHIP_REFUSED', `a caller from ${from} is not a node: ${reason}`);
       };
-      this.#websocket = new WebsocketDiscovery({ runtime, keyPair, wanted, isLinked, onFailure, listen });
+      const parts = { runtime, keyPair, wanted, addressesOf, shouldCall, onFailure, listen };
+      this.#websocket = new WebsocketDiscovery(parts);
       this.#discoveries.push(this.#websocket);
       if (dht) {
         const { HyperswarmDiscovery } = await import('../discovery/hyperswarm-discovery.js');
-        this.#discoveries.push(new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap }));
+        this.#discoveries.push(new HyperswarmDiscovery({ runtime, keyPair, shouldCall }, { bootstrap }));
       }
     }
+    this.#discoveries.push(...(this.#init.discoveries?.(seeker) ?? []));
     for (const started of this.#discoveries) await started.start((link) => this.links.take(link));
+    await this.directory.start();
   }
 
   async #disconnect(): Promise<void> {
@@ -352,6 +425,7 @@ export class Network implements CardDiscovery {
   /** Looks for members, and waits for invited nodes for as long as their invites are open. */
   #meetMembers(): void {
     const { membership, runtime } = this.#components;
+    this.directory.changed();
     const invites = membership.openInvites();
     this.#setRendezvous([
       { topic: membership.topic, role: 'member' },
@@ -367,4 +441,9 @@ export class Network implements CardDiscovery {
       discovery.seek();
     }
   }
+}
+
+/** Does that node learn what every full member announces, and keep a directory? */
+function isFullMember(peer: Peer | undefined): boolean {
+  return peer?.grant !== undefined && peer.grant.sandboxes === undefined && peer.protocol >= DIRECTORY;
 }

@@ -1,10 +1,11 @@
 import type { AgentTier } from '../../mesh/schemas.js';
 import type { DiscoveryStatus } from '../discovery/discovery.js';
-import { permits } from '../membership/announcements.js';
 import { isOwners } from '../membership/certificate.js';
 import type { Membership } from '../membership/membership.js';
+import { permits } from '../membership/signed-cards.js';
 import type { MemberExchange } from './member-exchange.js';
-import type { Peer, PeerStatus } from './peer.js';
+import type { Peer } from './peer.js';
+import type { PeerStatus } from './peer-state.js';
 import type { ExchangeComponents } from './peers.js';
 
 /** A row of the peers' table. */
@@ -14,6 +15,8 @@ export interface PeerRow {
   readonly state: PeerStatus;
   /** Why it is not connected. */
   readonly reason: string | null;
+  /** When a node that is not connected was last heard of, directly or through the directory. */
+  readonly lastHeard: number | null;
   readonly link: string | null;
   readonly since: number;
   readonly agents: number;
@@ -41,6 +44,7 @@ export function peerRows({ peers, registry, membership }: ExchangeComponents): P
     name: peer.name,
     state: peer.status,
     reason: whyAway(peer, membership),
+    lastHeard: peer.status === 'connected' ? null : (peers.seenAt(peer.node) ?? null),
     link: peer.linkKind ?? null,
     since: peer.since,
     agents: registry.countOf(peer.node),
@@ -69,11 +73,12 @@ interface Diagnosed extends ExchangeComponents {
 /** The findings of `doctor` about this node's membership, its discoveries and its peers. */
 export function findings(about: Diagnosed): Finding[] {
   const { membership, peers, discoveries, doubled } = about;
-  if (!membership.joined) return [{ level: 'ok', text: 'in no mesh: nothing is announced, and no node can connect' }];
-  const found = ownFindings(about);
-  for (const { kind, working, detail } of discoveries) {
-    found.push({ level: working ? 'ok' : 'problem', text: `${kind}: ${detail}` });
+  if (!membership.joined) {
+    const alone: Finding = { level: 'ok', text: 'in no mesh: nothing is announced, and no node can connect' };
+    // It is needed to join as well.
+    return [alone, ...ways(discoveries.filter(({ kind }) => kind === 'nats'))];
   }
+  const found = [...ownFindings(about), ...ways(discoveries)];
   if (doubled) {
     const text = `another process runs with this node’s key, says node ${doubled.by.slice(0, 12)}; stop one of the two`;
     found.push({ level: 'problem', text });
@@ -81,6 +86,13 @@ export function findings(about: Diagnosed): Finding[] {
   for (const row of peerRows(about)) found.push(...peerFindings(row, about));
   if (peers.all.length === 0) found.push({ level: 'warning', text: 'no other node has been met yet' });
   return found;
+}
+
+function ways(discoveries: readonly DiscoveryStatus[]): Finding[] {
+  return discoveries.flatMap(({ kind, working, detail, gaps = [] }) => [
+    { level: working ? 'ok' : 'problem', text: `${kind}: ${detail}` } as const,
+    ...gaps.map((gap) => ({ level: 'warning', text: `${kind}: ${gap}` }) as const),
+  ]);
 }
 
 /** A removed node gets no proof of its removal: it hears of it when a link ends or is refused. */
@@ -120,6 +132,8 @@ function peerFindings(row: PeerRow, { peers, software }: Diagnosed): Finding[] {
   if (row.state === 'connected') {
     const time = row.roundTripMs === null ? '' : `, round trip ${row.roundTripMs.toFixed(1)} ms`;
     found.push({ level: 'ok', text: `${who}: connected over ${row.link}${time}` });
+  } else if (row.state === 'idle') {
+    found.push({ level: 'ok', text: `${who}: there, a link is opened when something is sent` });
   } else {
     found.push({ level: 'problem', text: `${who}: ${row.state}${row.reason ? `, ${row.reason}` : ''}` });
   }

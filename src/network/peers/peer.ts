@@ -1,65 +1,35 @@
+import type { z } from 'zod';
 import { EclipticError, type Outcome, toEclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
 import type { Link, LinkListener } from '../links/link.js';
 import { type Announcement, isAnnouncedBy } from '../membership/announcements.js';
 import type { Chain, Grant } from '../membership/certificate.js';
-import { IncomingStream, OutgoingStream } from './reliable-stream.js';
-import { decodeFrame, encodeFrame, FRAME, type Frame, type Hello, type Item, malformed, readData } from './wire.js';
-
-/**
- * `connecting`: known, never met. `suspected`: linked, but silent. `away`: no link; items in flight are kept. `lost`:
- * away for too long. `incompatible`: speaks another version.
- */
-export type PeerStatus = 'connecting' | 'connected' | 'suspected' | 'away' | 'lost' | 'incompatible';
-
-export interface PeerLimits {
-  /** Silence of the peer after which it is suspected. */
-  suspectMs: number;
-  /** Silence of this node after which it sends a ping. */
-  heartbeatMs: number;
-  /** How long items are kept for a peer that is away or suspected. */
-  graceMs: number;
-  /** How long the first acknowledgement may take; each further wait is twice as long. */
-  acknowledgeMs: number;
-  /** How often items are sent again before a peer that acknowledges nothing is dropped. */
-  retries: number;
-  queueItems: number;
-  queueChars: number;
-}
-
-/** The session ids of both sides of a conversation; `knows` is the other side's. */
-export interface SessionIds {
-  readonly session: string;
-  readonly knows: string | null;
-}
-
-interface PeerComponents {
-  runtime: Runtime;
-  ownKey: string;
-  limits: PeerLimits;
-  /** Takes an item. An error refuses it; `INVALID_FRAME` and `INVALID_ENVELOPE` are violations. */
-  take: (peer: Peer, item: Item) => void;
-  onStatus: (peer: Peer, status: PeerStatus) => void;
-  /** The conversation is over, and everything that was open in it. */
-  onEnd: (peer: Peer) => void;
-  onFarewell: (peer: Peer) => void;
-  /** The peer sent what no honest peer sends, or never acknowledges. */
-  onViolation: (peer: Peer, error: EclipticError) => void;
-}
-
-/** Links beside the one in use that may wait for the other side to close them. */
-const MAX_OLDER_LINKS = 3;
-const MAX_INSTANCES = 8;
-/** Links of a crashed process that may still be greeted after its successor's, and how late their frames may come. */
-const MAX_LATE_LINKS = 2;
-const LATE_MS = 5_000;
-
-const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
-  ['stopping', 'it was stopped'],
-  ['leaving', 'it left the mesh'],
-  ['removed', 'it says that this node was removed from the mesh'],
-  ['expired', 'it says that this node’s certificate has expired'],
-]);
+import {
+  FAREWELLS,
+  IDLE,
+  LATE_MS,
+  MAX_OLDER_LINKS,
+  type PeerComponents,
+  type PeerStatus,
+  repeatFarewell,
+  type SessionIds,
+  UNRELIABLE_ACKNOWLEDGE_MS,
+} from './peer-state.js';
+import { ProcessHistory } from './process-history.js';
+import { IncomingStream, type ItemOutcome, OutgoingStream } from './reliable-stream.js';
+import {
+  decodeFrame,
+  encodeData,
+  encodeFrame,
+  FRAME,
+  type Frame,
+  type Hello,
+  ITEM,
+  type Item,
+  malformed,
+  parsed,
+  RestedSchema,
+  readData,
+} from './wire.js';
 
 /**
  * Another node, and the conversation with its process. The conversation outlives links: unacknowledged items are sent
@@ -68,7 +38,7 @@ const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
  */
 export class Peer {
   readonly node: string;
-  readonly #components: PeerComponents;
+  readonly #components: PeerComponents<Peer>;
   readonly #links = new Set<Link>();
   name = '';
   software = '';
@@ -76,8 +46,7 @@ export class Peer {
   grant: Grant | undefined;
   addresses: readonly string[] = [];
   announcement: Announcement | undefined;
-  /** The processes with its key that were met, the latest last. */
-  readonly #instances: { readonly id: string; readonly returns: number }[] = [];
+  readonly #processes = new ProcessHistory();
   /** When a process came back after another had taken its place: two run with one key. */
   doubledAt: number | undefined;
   protocol = 1;
@@ -98,10 +67,14 @@ export class Peer {
   #flushDue = false;
   #lastHeard = 0;
   #lastSent = 0;
+  /** When an item was last sent or taken. */
+  #lastItem = 0;
   #lastProgress = 0;
   #retries = 0;
+  /** The farewell with which this side ended the conversation: its ids are kept until the next, because it may get lost. */
+  #farewell: Uint8Array | undefined;
 
-  constructor(components: PeerComponents, node: string) {
+  constructor(components: PeerComponents<Peer>, node: string) {
     this.#components = components;
     this.node = node;
     this.since = components.runtime.now();
@@ -131,7 +104,7 @@ export class Peer {
 
   /** Is there a conversation, even if it is interrupted? */
   get conversing(): boolean {
-    return this.#theirs !== undefined;
+    return this.#theirs !== undefined && !this.#farewell;
   }
 
   /** Takes an admitted link and returns its listener. Calls `onFresh` if a new conversation begins. */
@@ -139,17 +112,20 @@ export class Peer {
     const { runtime, ownKey } = this.#components;
     // Resume only if both session ids match; both sides come to the same conclusion.
     const fresh = this.#theirs !== hello.session || hello.knows !== this.#session;
-    if (fresh && this.#theirs !== undefined) this.#forget('the other node has restarted');
+    if (!fresh && this.#farewell) return repeatFarewell(link, this.#farewell, () => this.#farewell);
+    if (fresh && this.conversing) this.#forget('the other node has restarted');
+    this.#farewell = undefined;
     // The called side has not sent its session id yet, and takes a new one.
     if (fresh && !link.initiator) this.#session = runtime.id();
     this.#theirs = hello.session;
     this.software = hello.software;
     this.addresses = hello.addresses;
     this.protocol = hello.protocol.max;
-    const cameBack = hello.instance !== undefined && this.#noteInstance(hello.instance);
+    const { cameBack = false, isCertain = false } =
+      hello.instance === undefined ? {} : this.#processes.note(hello.instance);
+    if (isCertain) this.doubledAt ??= runtime.now();
     const attachedAt = runtime.stopwatch();
-    const { addresses, announced } = hello;
-    const announcement = announced && { addresses, ...announced };
+    const announcement = hello.announced && { addresses: hello.addresses, ...hello.announced };
     this.announcement = announcement && isAnnouncedBy(this.node, announcement) ? announcement : undefined;
     this.clockSkewMs = hello.time - runtime.now();
     // One link a pair. The node with the smaller key decides which; the other side keeps both until then.
@@ -159,6 +135,7 @@ export class Peer {
     const surplus = fresh || ownKey < this.node ? older : older.slice(0, -MAX_OLDER_LINKS);
     for (const other of surplus) other.close();
     this.#lastHeard = runtime.stopwatch();
+    this.#lastItem = this.#lastHeard;
     // Protocols send their first items before agents learn that the node is connected.
     if (fresh) onFresh();
     if (this.#links.has(link)) this.#become('connected', '');
@@ -197,32 +174,73 @@ export class Peer {
     };
   }
 
-  /**
-   * A process that comes back after another took its place had not ended: two run with one key. Links that a crashed process
-   * was opening may still be greeted afterwards, so this counts once it cannot be one of those. True if it came back.
-   */
-  #noteInstance(id: string): boolean {
-    const known = this.#instances;
-    const latest = known.at(-1);
-    if (latest?.id === id) return latest.returns > 0;
-    const at = known.findIndex((one) => one.id === id);
-    const returns = at < 0 ? 0 : known.splice(at, 1)[0]!.returns + 1;
-    known.push({ id, returns });
-    if (known.length > MAX_INSTANCES) known.shift();
-    if (returns > MAX_LATE_LINKS) this.doubledAt ??= this.#components.runtime.now();
-    return returns > 0;
+  /** Since when has nothing but heartbeats passed, with nothing left to send? Undefined without a link. */
+  get idleSince(): number | undefined {
+    return this.#link && this.#out.settled && this.#status === 'connected' ? this.#lastItem : undefined;
   }
 
-  /** Queues an item; throws `QUEUE_FULL`. One of the two callbacks is called when its outcome is known. */
-  send(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
-    const number = this.#out.push(text, resolve, reject);
+  /** Does an item wait for a link? */
+  get waiting(): boolean {
+    return !this.linked && !this.#out.settled;
+  }
+
+  /** The node is present, and a conversation with it begins when something is sent. */
+  list(): void {
+    if (!this.linked && !this.conversing) this.#become('idle', '');
+  }
+
+  /** Asks the other side to end the conversation, in which there is nothing more to say for now. */
+  askToRest(): void {
+    this.#lastItem = this.#components.runtime.stopwatch();
+    this.#sendFrame([FRAME.rest]);
+  }
+
+  /** The other side has nothing to say. Only the node with the larger key ends the conversation: not both at once. */
+  #rest(): void {
+    const { isBusy, ownKey } = this.#components;
+    if (this.#status !== 'connected' || !this.#out.settled || isBusy(this)) return;
+    if (ownKey < this.node) this.#sendFrame([FRAME.rest]);
+    else this.#endAtRest();
+  }
+
+  #endAtRest(): void {
+    const farewell = encodeFrame([FRAME.bye, IDLE, this.#in.received, this.#in.refusals]);
+    const { session, knows } = this.sessionIds;
+    this.#write(farewell);
+    this.drop('idle', '');
+    this.#session = session;
+    this.#theirs = knows!;
+    this.#farewell = farewell;
+  }
+
+  /** The other side agreed to end the conversation. Items that it did not take any more begin the next one. */
+  #rested([received, refusals]: z.infer<typeof RestedSchema>): void {
+    this.#out.acknowledge(received, refusals);
+    const rest = this.#out.release();
+    this.drop('idle', '');
+    for (const { text, outcome } of rest) {
+      // An item without an outcome is part of the conversation that is over; the next one begins with all that counts.
+      if (outcome) this.#components.onReturned(this, text, outcome);
+    }
+  }
+
+  /** Queues an item and returns its number; throws `QUEUE_FULL`. */
+  send(text: string, outcome?: ItemOutcome): number {
+    const number = this.#out.push(text, outcome);
+    this.#lastItem = this.#components.runtime.stopwatch();
     this.#flushSoon();
     return number;
   }
 
+  /** Queues an item that is no reason to keep the conversation going. */
+  sendAside(text: string): void {
+    this.#out.push(text);
+    this.#flushSoon();
+  }
+
   /** Puts another item in the place of the one with that number, unless the peer has taken it. */
-  replace(number: number, text: string): Outcome {
-    return this.#out.replace(number, text);
+  replace(number: number, text: string, outcome: ItemOutcome): Outcome {
+    return this.#out.replace(number, text, outcome);
   }
 
   /** Checks for silence, missing acknowledgements and the end of the grace time. */
@@ -246,8 +264,9 @@ export class Peer {
   }
 
   /** Ends the conversation: items in flight fail, and the next link begins a new one. */
-  drop(status: 'away' | 'lost' | 'incompatible', reason: string): void {
+  drop(status: 'away' | 'idle' | 'lost' | 'incompatible', reason: string): void {
     if (this.conversing) this.#forget(reason);
+    this.#farewell = undefined;
     this.#theirs = undefined;
     this.#session = this.#components.runtime.id();
     const links = [...this.#links];
@@ -255,6 +274,11 @@ export class Peer {
     this.#link = undefined;
     for (const link of links) link.close();
     this.#become(status, reason);
+  }
+
+  /** Gives up the links; the conversation goes on over the next one. */
+  closeLinks(): void {
+    for (const link of [...this.#links]) link.close();
   }
 
   leave(reason: 'stopping' | 'leaving' | 'removed' | 'expired', why = 'this node ended the link'): void {
@@ -274,7 +298,15 @@ export class Peer {
         if (typeof frame[1] !== 'number') throw malformed('a pong has no time');
         this.roundTripMs = Math.max(0, this.#components.runtime.stopwatch() - frame[1]);
         return base;
+      case FRAME.rest:
+        this.#rest();
+        return base;
       case FRAME.bye:
+        if (frame[1] === IDLE) {
+          this.#rested(parsed(RestedSchema, frame.slice(2)));
+          return base;
+        }
+        if (frame[1] === 'stopping' || frame[1] === 'leaving') this.#components.onStopping(this);
         this.drop('away', FAREWELLS.get(frame[1]) ?? 'it said farewell');
         if (frame[1] === 'leaving') this.#components.onFarewell(this);
         return base;
@@ -293,6 +325,7 @@ export class Peer {
       if (this.#out.ready) this.#flushSoon();
     }
     if (items.length === 0) return settled;
+    if (items.some(([kind]) => kind !== ITEM.directory)) this.#lastItem = this.#components.runtime.stopwatch();
     if (link.reliable && first < settled) throw malformed('it repeats a settled item');
     this.#acknowledgeLater();
     const known = this.#in.known(first);
@@ -327,7 +360,9 @@ export class Peer {
       this.#lastProgress = now;
       return;
     }
-    if (now - this.#lastProgress < acknowledgeMs * 2 ** this.#retries) return;
+    const unreliable = this.#link?.reliable === false;
+    const first = unreliable ? Math.min(UNRELIABLE_ACKNOWLEDGE_MS, acknowledgeMs) : acknowledgeMs;
+    if (now - this.#lastProgress < first * 2 ** this.#retries) return;
     if (this.#retries++ < retries) {
       this.#lastProgress = now;
       this.#out.rewind();
@@ -335,9 +370,9 @@ export class Peer {
       return;
     }
     // An unreliable link may have lost the acknowledgements, so try another one.
-    if (this.#link?.reliable === false) {
+    if (unreliable) {
       this.#retries = 0;
-      this.#link.close();
+      this.#link?.close();
       return;
     }
     this.#violation(new EclipticError('DELIVERY_FAILED', `nothing was acknowledged after ${retries} retries`));
@@ -362,8 +397,8 @@ export class Peer {
   }
 
   #newStream(): OutgoingStream {
-    const { queueItems: items, queueChars: chars } = this.#components.limits;
-    return new OutgoingStream({ items, chars });
+    const { queueItems: items, queueChars: bytes } = this.#components.limits;
+    return new OutgoingStream({ items, bytes });
   }
 
   #become(status: PeerStatus, reason: string): void {
@@ -395,13 +430,10 @@ export class Peer {
 
   #flush(): void {
     while (this.#link && this.#writable && (this.#acknowledgeDue || this.#out.ready)) {
-      const { first, texts } = this.#out.take();
+      const { first, runs } = this.#out.take();
       const { received, refusals } = this.#in;
-      const refused = refusals.length === 0 ? '[]' : JSON.stringify(refusals);
       this.#acknowledgeDue = false;
-      this.#write(
-        Buffer.from(`["${FRAME.data}",${first},${this.#out.base},${received},${refused},[${texts.join(',')}]]`),
-      );
+      this.#write(encodeData(first, this.#out.base, received, refusals, runs));
     }
   }
 

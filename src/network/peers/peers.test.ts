@@ -99,6 +99,24 @@ describe('a message in flight', () => {
     expect(got).toEqual(Array.from({ length: 100 }, (_, index) => index));
   });
 
+  it('that an unreliable link loses is sent again within a second', async () => {
+    const { nodes, here, there } = await pair();
+    const got: unknown[] = [];
+    there.agent({ id: 'mars' }).onNotification(({ payload }) => {
+      got.push(payload);
+    });
+    const sun = here.agent({ id: 'sun' });
+    await nodes.until(() => here.registry.getById('mars') !== undefined);
+    const { faults } = nodes.network;
+    nodes.network.faults = { ...faults, loss: 1 };
+    const sent = sun.send('mars', 1);
+    await nodes.runtime.advance(100);
+    nodes.network.faults = faults;
+    await nodes.until(() => got.length === 1, 1_000);
+    await nodes.settled(sent);
+    expect(got).toEqual([1]);
+  });
+
   it('fails with an unknown outcome when the other node is lost', async () => {
     const { nodes, here, there } = await pair();
     there.agent({ id: 'mars' }).onNotification(() => {});
@@ -283,6 +301,43 @@ function message(node: NetworkedNode, channel: A2AChannel, payload: unknown) {
   const { localAgentId: sender, remoteAgentId: recipient } = channel;
   return node.envelopes.create({ sender, recipient, type: 'notification', payload });
 }
+
+describe('a request by capability', () => {
+  it('goes to the node whose agent has the fewest that are not answered yet [DR.10]', async () => {
+    const nodes = new Nodes();
+    const [here, ...others] = (await nodes.startMesh(4)) as [NetworkedNode, ...NetworkedNode[]];
+    const counts = new Map<string, number>();
+    const unanswered: (() => void)[] = [];
+    for (const { key, agent } of others.map((node) => ({
+      key: node.key,
+      agent: node.agent({ id: 'mars', capabilities: ['build'] }),
+    }))) {
+      agent.onRequest(async () => {
+        counts.set(key, (counts.get(key) ?? 0) + 1);
+        await new Promise<void>((resolve) => unanswered.push(resolve));
+        return key;
+      });
+    }
+    await nodes.until(() => here.registry.listAll().length === 3);
+    const sun = here.agent({ id: 'sun' });
+    const answers: Promise<unknown>[] = [];
+    for (let sent = 1; sent <= 9; sent++) {
+      answers.push(sun.request({ capability: 'build' }, sent));
+      // Each has arrived before the next is sent: nothing is on its way any more.
+      await nodes.until(() => unanswered.length === sent);
+    }
+    expect([...counts.values()]).toEqual([3, 3, 3]);
+    for (const answer of unanswered.splice(0)) answer();
+    await nodes.settled(Promise.all(answers));
+    // No node has an open request now, so the next two go to the first.
+    for (let again = 0; again < 2; again++) {
+      const answer = sun.request({ capability: 'build' }, 0);
+      await nodes.until(() => unanswered.length === 1);
+      unanswered.pop()!();
+      expect(await nodes.settled(answer)).toBe([...counts.keys()][0]);
+    }
+  });
+});
 
 describe('a card of another node', () => {
   it('says when its node was last heard of, and how it is reached from here [T-C6]', async () => {

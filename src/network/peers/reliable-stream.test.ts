@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EclipticError } from '../../runtime/errors.js';
-import { IncomingStream, OutgoingStream } from './reliable-stream.js';
-import type { Refusal } from './wire.js';
+import { IncomingStream, type ItemOutcome, OutgoingStream } from './reliable-stream.js';
+import { decodeFrame, encodeData, type Refusal, readData } from './wire.js';
 
-const ROOMY = { items: 100_000, chars: 64 * 1_048_576 };
+const ROOMY = { items: 100_000, bytes: 64 * 1_048_576 };
 /** What one frame and what the window may hold. */
 const FRAME_ITEMS = 512;
-const FRAME_CHARS = 65_536;
+const FRAME_BYTES = 65_536;
 const WINDOW_ITEMS = 4_096;
-const WINDOW_CHARS = 4 * 1_048_576;
+const WINDOW_BYTES = 4 * 1_048_576;
 
 interface DataOnWire {
   readonly first: number;
@@ -20,6 +20,16 @@ interface DataOnWire {
 interface AckOnWire {
   readonly received: number;
   readonly refusals: readonly Refusal[];
+}
+
+/** The next frame, with its items as texts. Those of these tests have no commas. */
+function take(out: OutgoingStream): { first: number; texts: string[] } {
+  const { first, runs } = out.take();
+  return { first, texts: runs.flatMap((run) => Buffer.from(run).toString().split(',')) };
+}
+
+function outcome(taken: () => unknown, refused: (error: EclipticError) => unknown = () => {}): ItemOutcome {
+  return { taken: () => void taken(), refused: (error) => void refused(error) };
 }
 
 /** Both halves of one conversation, and a wire between them that keeps every frame for as often as the test wants. */
@@ -39,16 +49,14 @@ class Conversation {
 
   push(text = `item ${this.pushed.length + 1}`): void {
     this.pushed.push(text);
-    this.out.push(
-      text,
-      () => this.settled.push(`${text}: taken`),
-      (error) => this.settled.push(`${text}: ${error.code} ${error.details.outcome}`),
-    );
+    const taken = () => this.settled.push(`${text}: taken`);
+    const refused = (error: EclipticError) => this.settled.push(`${text}: ${error.code} ${error.details.outcome}`);
+    this.out.push(text, outcome(taken, refused));
   }
 
   /** Puts the next frame on the wire. */
   take(): void {
-    const { first, texts } = this.out.take();
+    const { first, texts } = take(this.out);
     if (texts.length > 0) this.data.push({ first, base: this.out.base, texts });
   }
 
@@ -120,14 +128,58 @@ describe('an item that must not be taken any more', () => {
     expect(numbers).toEqual([1, 2, 3]);
     out.take();
     expect(out.replace(out.push('four'), 'nothing')).toBe('not-delivered');
-    expect(out.take()).toEqual({ first: 4, texts: ['nothing'] });
+    expect(take(out)).toEqual({ first: 4, texts: ['nothing'] });
     out.acknowledge(1, []);
     expect(out.replace(1, 'nothing')).toBe('unknown');
     expect(out.replace(2, 'nothing')).toBe('unknown');
     out.rewind();
-    expect(out.take()).toEqual({ first: 2, texts: ['nothing', 'three', 'nothing'] });
+    expect(take(out)).toEqual({ first: 2, texts: ['nothing', 'three', 'nothing'] });
     out.acknowledge(4, []);
     expect(out.settled).toBe(true);
+  });
+
+  it('is not replaced by its number in another conversation', () => {
+    const out = new OutgoingStream(ROOMY);
+    const theirs = outcome(() => {});
+    out.push(
+      'one',
+      outcome(() => {}),
+    );
+    expect(out.replace(1, 'nothing', theirs)).toBe('unknown');
+    expect(take(out)).toEqual({ first: 1, texts: ['one'] });
+  });
+});
+
+describe('texts of any length and script', () => {
+  it('are sent as they were given, also again and also next to others that were acknowledged', () => {
+    const text = fc.oneof(
+      fc.string({ unit: 'grapheme', maxLength: 40 }),
+      fc.integer({ min: 1, max: 70_000 }).map((length) => 'ä'.repeat(length)),
+      fc.integer({ min: 1, max: 70_000 }).map((length) => 'a'.repeat(length)),
+    );
+    fc.assert(
+      fc.property(fc.array(fc.tuple(text, fc.nat(3)), { maxLength: 40 }), (steps) => {
+        const out = new OutgoingStream(ROOMY);
+        const taken: unknown[] = [];
+        const takeAll = () => {
+          while (out.ready) {
+            const { first, runs } = out.take();
+            const frame = encodeData(first, out.base, 0, [], runs);
+            const read = readData(decodeFrame(frame)).items as readonly unknown[];
+            for (const item of read.slice(Math.max(0, taken.length + 1 - first))) taken.push(item);
+          }
+        };
+        for (const [each, step] of steps) {
+          out.push(JSON.stringify(['text', each]));
+          if (step > 0) takeAll();
+          if (step === 2) out.acknowledge(taken.length, []);
+          if (step === 3) out.rewind();
+        }
+        takeAll();
+        expect(taken).toEqual(steps.map(([each]) => ['text', each]));
+      }),
+      { numRuns: 100 },
+    );
   });
 });
 
@@ -196,7 +248,7 @@ describe('an outgoing stream', () => {
     const out = new OutgoingStream(ROOMY);
     out.push('a');
     out.push('b');
-    expect(out.take()).toEqual({ first: 1, texts: ['a', 'b'] });
+    expect(take(out)).toEqual({ first: 1, texts: ['a', 'b'] });
     expect(out.base).toBe(1);
     expect(out.acknowledge(1, [])).toBe(true);
     expect(out.base).toBe(2);
@@ -232,9 +284,16 @@ describe('an outgoing stream', () => {
   ])('refuses an acknowledgement of what was never sent when %s', (_, sent, received) => {
     const out = new OutgoingStream(ROOMY);
     let settled = 0;
-    for (let count = 0; count < sent; count++) out.push('sent', () => settled++);
+    for (let count = 0; count < sent; count++)
+      out.push(
+        'sent',
+        outcome(() => settled++),
+      );
     out.take();
-    out.push('waits', () => settled++);
+    out.push(
+      'waits',
+      outcome(() => settled++),
+    );
     expect(() => out.acknowledge(received, [])).toThrow(expect.objectContaining({ code: 'INVALID_FRAME' }));
     expect(settled).toBe(0);
   });
@@ -247,13 +306,21 @@ describe('an outgoing stream', () => {
     out.rewind();
     expect(() => out.acknowledge(2, [])).toThrow(expect.objectContaining({ code: 'INVALID_FRAME' }));
     expect(out.acknowledge(1, [])).toBe(true);
-    expect(out.take()).toEqual({ first: 2, texts: ['b'] });
+    expect(take(out)).toEqual({ first: 2, texts: ['b'] });
   });
 
   it('passes the other side’s refusal on, and makes an unknown code a failed delivery', () => {
     const out = new OutgoingStream(ROOMY);
     const errors: EclipticError[] = [];
-    for (const text of ['a', 'b', 'c']) out.push(text, undefined, (error) => errors.push(error));
+    for (const text of ['a', 'b', 'c']) {
+      out.push(
+        text,
+        outcome(
+          () => {},
+          (error) => errors.push(error),
+        ),
+      );
+    }
     out.take();
     out.acknowledge(3, [
       [1, 'MAILBOX_FULL', 'full'],
@@ -271,10 +338,10 @@ describe('an outgoing stream', () => {
     const out = new OutgoingStream(ROOMY);
     const fates: string[] = [];
     for (const text of ['a', 'b']) {
+      const refused = () => fates.push(`${text} refused`);
       out.push(
         text,
-        () => fates.push(`${text} taken`),
-        () => fates.push(`${text} refused`),
+        outcome(() => fates.push(`${text} taken`), refused),
       );
     }
     out.take();
@@ -285,7 +352,7 @@ describe('an outgoing stream', () => {
   });
 
   it('takes no more items than it may keep, until some are acknowledged', () => {
-    const out = new OutgoingStream({ items: 3, chars: 1_000 });
+    const out = new OutgoingStream({ items: 3, bytes: 1_000 });
     for (let count = 0; count < 3; count++) out.push('a');
     expect(() => out.push('a')).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
     out.take();
@@ -295,8 +362,8 @@ describe('an outgoing stream', () => {
     expect(() => out.push('a')).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
   });
 
-  it('takes no more characters than it may keep, until some are acknowledged', () => {
-    const out = new OutgoingStream({ items: 1_000, chars: 10 });
+  it('takes no more bytes than it may keep, until some are acknowledged', () => {
+    const out = new OutgoingStream({ items: 1_000, bytes: 10 });
     out.push('12345');
     out.push('12345');
     expect(() => out.push('1')).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
@@ -307,46 +374,46 @@ describe('an outgoing stream', () => {
   });
 
   it('does not count an item that it refused', () => {
-    const out = new OutgoingStream({ items: 10, chars: 10 });
+    const out = new OutgoingStream({ items: 10, bytes: 10 });
     expect(() => out.push('x'.repeat(11))).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
     out.push('x'.repeat(10));
-    expect(out.take().texts).toHaveLength(1);
+    expect(take(out).texts).toHaveLength(1);
   });
 
-  it('puts no more than one frame’s items and characters into a frame, unless one item is larger', () => {
+  it('puts no more than one frame’s items and bytes into a frame, unless one item is larger', () => {
     const many = new OutgoingStream(ROOMY);
     for (let count = 0; count < FRAME_ITEMS + 1; count++) many.push('a');
-    expect(many.take().texts).toHaveLength(FRAME_ITEMS);
-    expect(many.take()).toEqual({ first: FRAME_ITEMS + 1, texts: ['a'] });
+    expect(take(many).texts).toHaveLength(FRAME_ITEMS);
+    expect(take(many)).toEqual({ first: FRAME_ITEMS + 1, texts: ['a'] });
     const large = new OutgoingStream(ROOMY);
-    large.push('a'.repeat(FRAME_CHARS));
+    large.push('a'.repeat(FRAME_BYTES));
     large.push('b');
-    large.push('c'.repeat(FRAME_CHARS * 3));
-    expect(large.take().texts.map((text) => text.length)).toEqual([FRAME_CHARS]);
-    expect(large.take().texts.map((text) => text.length)).toEqual([1]);
-    expect(large.take().texts.map((text) => text.length)).toEqual([FRAME_CHARS * 3]);
-    expect(large.take().texts).toEqual([]);
+    large.push('c'.repeat(FRAME_BYTES * 3));
+    expect(take(large).texts.map((text) => text.length)).toEqual([FRAME_BYTES]);
+    expect(take(large).texts.map((text) => text.length)).toEqual([1]);
+    expect(take(large).texts.map((text) => text.length)).toEqual([FRAME_BYTES * 3]);
+    expect(take(large).texts).toEqual([]);
   });
 
   it('sends no more items than the window holds before some are acknowledged', () => {
     const out = new OutgoingStream(ROOMY);
     for (let count = 0; count < WINDOW_ITEMS + 100; count++) out.push('a');
     let sent = 0;
-    while (out.ready) sent += out.take().texts.length;
+    while (out.ready) sent += take(out).texts.length;
     expect(sent).toBe(WINDOW_ITEMS);
     out.acknowledge(10, []);
     expect(out.ready).toBe(true);
-    expect(out.take()).toEqual({ first: WINDOW_ITEMS + 1, texts: new Array(10).fill('a') });
+    expect(take(out)).toEqual({ first: WINDOW_ITEMS + 1, texts: new Array(10).fill('a') });
     expect(out.ready).toBe(false);
   });
 
-  it('sends no more characters than the window holds before some are acknowledged', () => {
+  it('sends no more bytes than the window holds before some are acknowledged', () => {
     const out = new OutgoingStream(ROOMY);
     const text = 'a'.repeat(1_000_000);
     for (let count = 0; count < 10; count++) out.push(text);
     let sent = 0;
-    while (out.ready) sent += out.take().texts.length;
-    expect((sent - 1) * text.length).toBeLessThan(WINDOW_CHARS);
+    while (out.ready) sent += take(out).texts.length;
+    expect((sent - 1) * text.length).toBeLessThan(WINDOW_BYTES);
     expect(sent).toBe(5);
     out.acknowledge(1, []);
     expect(out.ready).toBe(true);
@@ -359,9 +426,9 @@ describe('an outgoing stream', () => {
     out.acknowledge(3, []);
     out.rewind();
     expect(out.settled).toBe(false);
-    expect(out.take()).toMatchObject({ first: 4, texts: expect.arrayContaining(['4']) });
+    expect(take(out)).toMatchObject({ first: 4, texts: expect.arrayContaining(['4']) });
     let sent = FRAME_ITEMS;
-    while (out.ready) sent += out.take().texts.length;
+    while (out.ready) sent += take(out).texts.length;
     expect(sent).toBe(WINDOW_ITEMS + 1 - 3);
   });
 
@@ -369,10 +436,11 @@ describe('an outgoing stream', () => {
     const out = new OutgoingStream(ROOMY);
     const outcomes: unknown[] = [];
     const note = (error: EclipticError) => outcomes.push([error.code, error.details.outcome, error.message]);
-    out.push('sent', undefined, note);
+    const noted = outcome(() => {}, note);
+    out.push('sent', noted);
     out.take();
     out.rewind();
-    out.push('waits', undefined, note);
+    out.push('waits', noted);
     out.fail('it was away for too long');
     expect(outcomes).toEqual([
       ['DELIVERY_FAILED', 'unknown', 'it was away for too long'],
@@ -384,8 +452,8 @@ describe('an outgoing stream', () => {
     const out = new OutgoingStream(ROOMY);
     let settled = 0;
     const count = () => settled++;
-    out.push('a', count, count);
-    out.push('b', count, count);
+    out.push('a', outcome(count, count));
+    out.push('b', outcome(count, count));
     out.take();
     out.acknowledge(1, []);
     out.fail('over');

@@ -14,6 +14,7 @@ export const FRAME = {
   data: 'd',
   ping: 'p',
   pong: 'q',
+  rest: 'rest',
   bye: 'bye',
 } as const;
 
@@ -38,13 +39,25 @@ export const ITEM = {
   documents: 'w',
   leases: 'l',
   devices: 'devices',
+  directory: 'directory',
+  edge: 'edge',
+  objects: 'objects',
 } as const;
 
-export const PROTOCOL = { min: 1, max: 3 } as const;
+export const PROTOCOL = { min: 1, max: 5 } as const;
 /** Since version 2, `members` items carry certificates, `doubled` items are understood, and mail progress is told. */
 export const CERTIFIED_MEMBERS = 2;
 /** Since version 3, certificates may have the `owner` grant, and `devices` items are understood. */
 export const OWNER_DEVICES = 3;
+/** Since version 4, a list of cards has one signature, nodes keep a directory, and a link may be closed as `idle`. */
+export const DIRECTORY = 4;
+/** Since version 4, `edge` items are understood. */
+export const EDGE = 4;
+/** Since version 5, `objects` items are understood. */
+export const OBJECTS = 5;
+
+/** The byte of a comma. */
+export const COMMA = 0x2c;
 
 const Versions = z.object({ min: z.int(), max: z.int() });
 const text = z.string().max(LIMITS.nameChars);
@@ -106,13 +119,16 @@ export type Item = readonly [kind: string, ...rest: unknown[]];
 export type Frame = readonly [kind: string, ...rest: unknown[]];
 
 const RefusalsSchema = z.array(z.tuple([counter, text, z.string()])).max(10_000);
+/** The end of a conversation by agreement: the items that were taken until then. */
+export const RestedSchema = z.tuple([counter, RefusalsSchema]);
 
 /** Other members. Entries without a certificate, as version 1 sends them, are ignored. */
-export const KnownSchema = z
-  .array(
-    z.union([z.tuple([NodeKeySchema, addresses]), z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text])]),
-  )
-  .max(256);
+export const MembersSchema = z.array(z.unknown()).max(256);
+export const KnownSchema = z.union([
+  z.tuple([NodeKeySchema, addresses]),
+  z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text]),
+]);
+export const AnnouncedSchema = z.tuple([NodeKeySchema, addresses, z.number(), text]);
 export type Known = z.infer<typeof KnownSchema>;
 export const CardsSchema = z.array(z.unknown()).max(1_000);
 export const IdsSchema = z.array(id).max(1_000);
@@ -121,6 +137,31 @@ export const ChannelAnswerSchema = z.tuple([id, z.string().max(LIMITS.textChars)
 
 export function encodeFrame(frame: Frame): Uint8Array {
   return Buffer.from(JSON.stringify(frame));
+}
+
+/** A data frame. Its items are runs of JSON texts with commas between them. */
+export function encodeData(
+  first: number,
+  base: number,
+  received: number,
+  refusals: readonly Refusal[],
+  runs: readonly Uint8Array[],
+): Uint8Array {
+  const refused = refusals.length === 0 ? '[]' : JSON.stringify(refusals);
+  const head = `["${FRAME.data}",${first},${base},${received},${refused},[`;
+  // Reasons of refusals are the only text that may be anything but ASCII.
+  let length = (refusals.length === 0 ? head.length : Buffer.byteLength(head)) + 2;
+  for (const { byteLength } of runs) length += byteLength + 1;
+  if (runs.length > 0) length--;
+  const frame = Buffer.allocUnsafe(length);
+  let at = frame.write(head);
+  runs.forEach((run, index) => {
+    if (index > 0) frame[at++] = COMMA;
+    frame.set(run, at);
+    at += run.byteLength;
+  });
+  frame.write(']]', at, 'latin1');
+  return frame;
 }
 
 export function decodeFrame(bytes: Uint8Array): Frame {
@@ -136,7 +177,12 @@ export function decodeFrame(bytes: Uint8Array): Frame {
 }
 
 /** Reads a data frame. By hand, because a hundred thousand may arrive in a second. */
-export function readData([, first, base, received, refusals, items]: Frame): DataFrame {
+export function readData(frame: Frame): DataFrame {
+  const first = frame[1];
+  const base = frame[2];
+  const received = frame[3];
+  const refusals = frame[4];
+  const items = frame[5];
   const numbered = isCounter(first) && isCounter(base) && isCounter(received) && 0 < base && base <= first;
   if (!numbered || !Array.isArray(items)) throw malformed('its numbers are wrong');
   const refused = Array.isArray(refusals) && refusals.length === 0 ? [] : parsed(RefusalsSchema, refusals);

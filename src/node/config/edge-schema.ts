@@ -30,7 +30,20 @@ export const NetworkSchema = z.strictObject({
     )
     .optional()
     .describe('Nodes of a private DHT, "host:port". Default: the mesh’s, else the public DHT.'),
-  dht: z.boolean().optional().describe('Find other nodes on a DHT. Default true.'),
+  dht: z.boolean().optional().describe('Find other nodes on a DHT. Default true, or false with "nats".'),
+});
+
+export const NatsSchema = z.strictObject({
+  servers: z
+    .array(z.url({ protocol: /^(nats|tls)$/, error: 'must be nats://host:port or tls://host:port' }))
+    .min(1)
+    .max(64)
+    .describe('NATS servers of one cluster, "nats://host:port" or "tls://host:port".'),
+  mesh: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 characters of A-Z a-z 0-9 _ -')
+    .optional()
+    .describe('The mesh’s name at the servers, if several share them. Default "main".'),
 });
 
 const claim = z.string().min(1).max(LIMITS.nameChars).optional();
@@ -58,6 +71,10 @@ export const HttpSchema = z.strictObject({
     .optional()
     .describe('Names of tools on the MCP wire: safe "agent__tool" (default), dotted "agent.tool", bare "tool".'),
   requestsPerMinute: positive.optional().describe('Requests of each caller except the owner. Default 6,000.'),
+  gateway: z
+    .boolean()
+    .optional()
+    .describe('Create tasks of A2A clients at the nodes of their agents, so that this node keeps none. Default false.'),
   allowPrivate: z
     .array(z.string().min(1))
     .optional()
@@ -99,4 +116,5 @@ export const HttpSchema = z.strictObject({
 });
 
 export type HttpConfig = z.input<typeof HttpSchema>;
+export type NatsConfig = z.input<typeof NatsSchema>;
 export type NetworkConfig = z.input<typeof NetworkSchema>;

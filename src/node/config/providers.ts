@@ -1,3 +1,4 @@
+import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import type { Endpoint } from '../../mcp/upstream/upstream.js';
 import type { IdleServer } from '../../mcp/upstream/upstreams.js';
@@ -6,6 +7,8 @@ import type { ProcessConfig } from '../../providers/host/process-adapter.js';
 import type { MCPServerInit } from '../../providers/mcp/mcp-servers.js';
 import type { WorkerInit } from '../../providers/workers.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
+import { NetworkRules } from '../../system/jail/network-rules.js';
+import type { JailSettings } from '../../system/process/jail-settings.js';
 import {
   isCredentialRef,
   plainSecrets,
@@ -13,7 +16,13 @@ import {
   type SecretSettings,
 } from '../../system/secrets/credential-source.js';
 import type { AgentConfig, McpServerConfig } from './schema.js';
-import type { ModelAgentConfig, ProcessAgentConfig, RemoteAgentsConfig, WorkerConfig } from './worker-schema.js';
+import type {
+  JailConfig,
+  ModelAgentConfig,
+  ProcessAgentConfig,
+  RemoteAgentsConfig,
+  WorkerConfig,
+} from './worker-schema.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -31,17 +40,19 @@ export function readMcpServers(
   block: Readonly<Record<string, McpServerConfig>>,
   env: Environment,
   folder: string,
+  isSandboxed: (agent: string) => boolean = () => false,
 ): ReadServers {
   const servers: MCPServerInit[] = [];
   const idle: IdleServer[] = [];
   for (const [name, config] of Object.entries(block)) {
     const agent = config.agent ?? agentNamed(name);
+    const jail = config.jail ?? isSandboxed(agent);
     if (config.disabled || config.enabled === false) {
       idle.push({ name, agent });
       continue;
     }
     try {
-      servers.push({ name, agent, ...readServer(config, env, folder) });
+      servers.push({ name, agent, ...readServer({ ...config, jail }, env, folder) });
     } catch (error) {
       idle.push({ name, agent, fault: toEclipticError(error, 'INVALID_CONFIG') });
     }
@@ -76,7 +87,13 @@ function readEndpoint(
   const { command, args = [], cwd, url, type } = config;
   if (command !== undefined) {
     const program = { command: expand(command), args: args.map(expand), env: record(config.env) };
-    return { kind: 'stdio', ...program, cwd: resolve(folder, cwd === undefined ? '.' : expand(cwd)) };
+    const jail = readJail(config.jail ?? false, folder, process.env);
+    return {
+      kind: 'stdio',
+      ...program,
+      cwd: resolve(folder, cwd === undefined ? '.' : expand(cwd)),
+      ...(jail && { jail: withModelEndpoint(jail, program.env) }),
+    };
   }
   const where = expand(url!);
   if (!/^https?:\/\//i.test(where) || !URL.canParse(where)) {
@@ -92,19 +109,65 @@ function readEndpoint(
   return { kind: type === 'sse' ? 'sse' : 'http', url: new URL(where), headers: record(config.headers), oauth };
 }
 
-/** The workers of an agent, the first choice first; paths are relative to `folder`. */
+/**
+ * The workers of an agent, the first choice first; paths are relative to `folder`. The programs of an agent in a sandbox
+ * are jailed unless the configuration says otherwise.
+ */
 export function readWorkers(config: AgentConfig, env: Environment, folder: string): WorkerInit[] {
-  return (config.workers ?? [config]).flatMap((worker) => readWorker(worker, env, folder) ?? []);
+  const { worktree = false, ...settings } = config.workspace ?? {};
+  return (config.workers ?? [config]).flatMap((worker) => {
+    const read = readWorker(worker, env, folder);
+    if (!read) return [];
+    const jail = readJail(worker.jail ?? config.jail ?? config.sandbox !== undefined, folder, env);
+    const init = jail && isProgram(read) ? jailed(read, jail) : read;
+    return [{ ...init, ...(worktree && { worktree: settings }) }];
+  });
+}
+
+type ProgramInit = Extract<WorkerInit, { type: 'acp' | 'command' | 'exec' }>;
+
+function isProgram(init: WorkerInit): init is ProgramInit {
+  return init.type === 'acp' || init.type === 'command' || init.type === 'exec';
+}
+
+function jailed(init: ProgramInit, jail: JailSettings): WorkerInit {
+  const config = { ...init.config, jail: withModelEndpoint(jail, init.config.env) };
+  return { ...init, config } as ProgramInit;
+}
+
+/** Undefined where there is to be no jail. */
+function readJail(config: JailConfig, folder: string, env: Environment): JailSettings | undefined {
+  if (config === false) return undefined;
+  if (config === true || config === 'required') return { required: config === 'required' };
+  const variables = new Variables(env);
+  const path = (given: string) => resolve(folder, variables.expand(given).replace(/^~(?=$|[\\/])/, homedir()));
+  const { required = false, network, read, write } = config;
+  // Reports a wrong entry now, and not at each start.
+  if (network) new NetworkRules(network);
+  return { required, network, read: read?.map(path), write: write?.map(path) };
+}
+
+const MODEL_ENDPOINT = /_BASE_URL$/;
+
+/** Without a list, a program reaches the model that its settings name, and nothing else. */
+function withModelEndpoint(jail: JailSettings, env: SecretSettings = {}): JailSettings {
+  if (jail.network) return jail;
+  const named = Object.entries(env).filter(([name]) => MODEL_ENDPOINT.test(name));
+  const urls = named.flatMap(([, value]) => (typeof value === 'string' && URL.canParse(value) ? [new URL(value)] : []));
+  const network = urls.map(
+    ({ hostname, port, protocol }) => `${hostname}:${port || (protocol === 'http:' ? 80 : 443)}`,
+  );
+  return { ...jail, network };
 }
 
 function readWorker(worker: WorkerConfig, env: Environment, folder: string): WorkerInit | undefined {
   const { command, acp, exec, model, a2a } = worker;
   const lane = worker.lane !== undefined && { lane: worker.lane };
   if (acp !== undefined) {
-    const { auth, mode, fs, cwd, ...program } = acp;
+    const { auth, mode, model: acpModel, options, fs, cwd, ...program } = acp;
     const where = cwd === undefined ? undefined : resolve(folder, new Variables(env).expand(cwd));
     const { config, ...rest } = readProgram(program, env, folder, where);
-    return { type: 'acp', ...lane, ...rest, config: { ...config, auth, mode, fs } };
+    return { type: 'acp', ...lane, ...rest, config: { ...config, auth, mode, model: acpModel, options, fs } };
   }
   if (command !== undefined) {
     const program = typeof command === 'string' ? { command } : command;

@@ -11,8 +11,17 @@ import {
 } from '../../mesh/schemas.js';
 import { HierarchySchema } from '../../plans/hierarchy.js';
 import { ActionRulesSchema } from '../../system/approvals/action-gate.js';
-import { HttpSchema, NetworkSchema } from './edge-schema.js';
-import { kindsOf, ModelSchema, secretSetting, variables, WORKER_KINDS, WorkerSchema } from './worker-schema.js';
+import { HttpSchema, NatsSchema, NetworkSchema } from './edge-schema.js';
+import {
+  JailSchema,
+  kindsOf,
+  ModelSchema,
+  secretSetting,
+  variables,
+  WORKER_KINDS,
+  WorkerSchema,
+  WorkspaceSchema,
+} from './worker-schema.js';
 
 /** `ecliptic.json`; the source of the published JSON Schema. */
 
@@ -68,6 +77,7 @@ const AgentConfigSchema = z
       .optional()
       .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
     ...WORKER_KINDS,
+    workspace: WorkspaceSchema,
     workers: z
       .array(WorkerSchema)
       .min(1)
@@ -131,6 +141,15 @@ const LimitsSchema = z.strictObject({
     })
     .optional()
     .describe('Tasks of A2A clients.'),
+  objects: z
+    .strictObject({
+      objectBytes: positive.optional().describe('Bytes of one object. Default 1 GiB, which is also the most.'),
+      agentBytes: positive.optional().describe('Bytes of the objects of one agent. Default 2 GiB.'),
+      agentObjects: positive.optional().describe('Objects of one agent. Default 1,000.'),
+      nodeBytes: positive.optional().describe('Bytes of all objects of this node. Default 8 GiB.'),
+    })
+    .optional()
+    .describe('Files that agents of this node attach to messages.'),
   approvalMs: positive.optional().describe('How long the operator has to answer an agent’s question. Default 300,000.'),
   providers: z
     .strictObject({
@@ -189,6 +208,7 @@ const McpServerSchema = z
       .describe('Time limit of a call: seconds up to 3,600, milliseconds above, as in other clients. Default 60 s.'),
     agent: card.id.optional().describe('The agent that owns its tools. Default: one named after the server.'),
     lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: its own lane.'),
+    jail: JailSchema.optional(),
     limits: z
       .strictObject({
         memoryMb: positive.optional().describe('Memory of the program and its children. Default 2,048.'),
@@ -231,6 +251,9 @@ export const ConfigSchema = z
     state: StateRulesSchema.optional().describe(
       'Which tiers may read and write shared documents, by name. Default: all. Must be the same on every node.',
     ),
+    nats: NatsSchema.optional().describe(
+      'Connect to other nodes over NATS. Requires @nats-io/transport-node, jetstream and kv. Default: none.',
+    ),
     network: NetworkSchema.optional().describe('Connections to other nodes, once this node belongs to a mesh.'),
     http: HttpSchema.optional().describe('The HTTP server: the MCP endpoint, and tasks for A2A clients.'),
     mcpServers: z
@@ -246,6 +269,13 @@ export const ConfigSchema = z
       })
       .optional()
       .describe('Where traces and metrics go.'),
+    background: z
+      .strictObject({
+        idleMs: positive.optional().describe('How long no client may have used it before it exits. Default 1,800,000.'),
+        stay: z.boolean().optional().describe('Never exit for that reason. Default false.'),
+      })
+      .optional()
+      .describe('The node that "ecliptic mcp" starts in the background.'),
     credentials: CredentialsSchema.optional().describe('How secrets of providers are stored.'),
     policy: ActionRulesSchema.optional(),
     onramp: z

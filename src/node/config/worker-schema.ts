@@ -53,6 +53,11 @@ const AcpSchema = ProcessSchema.extend({
     .min(1)
     .optional()
     .describe('The initial mode of its sessions, such as "read-only" for Codex. Default: chosen by the agent.'),
+  model: z.string().min(1).optional().describe('The model of its sessions, by the agent’s own id.'),
+  options: z
+    .record(z.string().min(1), z.union([z.string(), z.boolean()]))
+    .optional()
+    .describe('Further options of its sessions, by the ids that the agent gives them, such as {"effort": "high"}.'),
   fs: z.boolean().optional().describe('Read and write files through this node. Default true, for Gemini CLI false.'),
 });
 
@@ -163,6 +168,31 @@ export const RemoteAgentsSchema = z.union(
   { error: 'must be a list of remote agents, or an object with "endpoints", "catalogues" or "mesh"' },
 );
 
+const place = z.string().min(1);
+
+export const JailSchema = z
+  .union(
+    [
+      z.boolean(),
+      z.literal('required'),
+      z.strictObject({
+        required: z.boolean().optional().describe('Refuse to start where this machine has no jail. Default false.'),
+        network: z
+          .array(z.string().min(3))
+          .optional()
+          .describe(
+            'What it may connect to: "host:port" or "*.domain:port". Default: the hosts of its variables that end with _BASE_URL.',
+          ),
+        read: z.array(place).optional().describe('Further files and folders that it may read; ~ is your home folder.'),
+        write: z.array(place).optional().describe('Further files and folders that it may write.'),
+      }),
+    ],
+    { error: 'must be true, false, "required", or an object with "required", "network", "read" and "write"' },
+  )
+  .describe(
+    'Run the program in a jail of the operating system (docs/jail.md). Default: true for an agent in a sandbox, else false.',
+  );
+
 /** Each key is a kind of worker. */
 export const WORKER_KINDS = {
   command: z
@@ -185,7 +215,29 @@ export const WORKER_KINDS = {
     'Remote A2A agents that do its work; the first available one gets the task.',
   ),
   lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: its own lane.'),
+  jail: JailSchema.optional(),
 };
+
+/** The git worktrees of an agent's tasks. */
+export const WorkspaceSchema = z
+  .strictObject({
+    worktree: z.boolean().optional().describe('Run each task in a git worktree and branch of its own. Default false.'),
+    base: z
+      .string()
+      .min(1)
+      .max(256)
+      .optional()
+      .describe('The branch, tag or commit that a task begins with. Default: the HEAD of the repository.'),
+    onSuccess: z
+      .enum(['keep', 'merge', 'patch'])
+      .optional()
+      .describe(
+        'What becomes of the branch: it stays (default), is merged into its base, or is also written as a patch.',
+      ),
+    limit: z.int().min(1).max(256).optional().describe('Worktrees of the agent with work in them. Default 32.'),
+  })
+  .optional()
+  .describe('Where its tasks work. The "cwd" of its workers must be in a git repository.');
 
 const KINDS = ['command', 'acp', 'exec', 'model', 'a2a'] as const;
 
@@ -208,10 +260,12 @@ const SHARED = {
   exec: ExecSchema,
   model: ModelSchema,
   a2a: RemoteAgentsSchema,
+  jail: JailSchema,
 };
 for (const [id, schema] of Object.entries({ ...SHARED, worker: WorkerSchema })) z.globalRegistry.add(schema, { id });
 
 export type WorkerConfig = z.input<typeof WorkerSchema>;
 export type ProcessAgentConfig = z.input<typeof ProcessSchema>;
 export type RemoteAgentsConfig = z.input<typeof RemoteAgentsSchema>;
+export type JailConfig = z.input<typeof JailSchema>;
 export type ModelAgentConfig = z.input<typeof ModelSchema>;

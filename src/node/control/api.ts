@@ -36,6 +36,7 @@ import {
   AgentTierSchema,
   type RoutingResult,
 } from '../../mesh/schemas.js';
+import type { BrokerUsers } from '../../nats/broker.js';
 import type { Finding, Invite, PeerRow } from '../../network/peers/network.js';
 import type { MadePlan, PlanAsked } from '../../plans/plan-maker.js';
 import type { RunNews, RunView } from '../../plans/run-news.js';
@@ -43,11 +44,12 @@ import type { RunSummary } from '../../plans/run-records.js';
 import type { ReportPiece } from '../../plans/run-report.js';
 import type { ProviderChange } from '../../providers/adapter/events.js';
 import type { LaneRow } from '../../providers/host/lanes.js';
-import type { ProviderRow } from '../../providers/registry/registered-provider.js';
+import type { WorktreeDetail, WorktreeRow } from '../../providers/worktree/worktrees.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Approval, VerdictSchema } from '../../system/approvals/approval-queue.js';
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import type { MetricsHistory } from '../../telemetry/metrics-history.js';
+import type { BranchReport } from '../../work/branch-report.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
   type AgentRow,
@@ -57,13 +59,17 @@ import {
   type HistoryRow,
   type LeaseLine,
   type MailRow,
+  type ObjectRow,
   type Probing,
   type PromptRow,
   type ProposalEvent,
   type ProposalListRow,
+  type ProviderLine,
   type ProviderView,
+  type RadarView,
   type Replayed,
   type ResourceRow,
+  type SavedObject,
   type SwarmDetail,
   type SwarmEvent,
   type SwarmRow,
@@ -156,6 +162,8 @@ export const API = {
   send: takes({
     ...{ ...recipient, as: required, payload: given, type: messageType, thread: string },
     ...{ justification: string, ttlMs: number, durable: boolean },
+    /** Absolute paths of files that go with it. */
+    attach: texts,
   }).gives<RoutingResult>(),
   request: takes({ ...recipient, as: required, payload: given, timeoutMs: number }).gives<unknown>(),
   broadcast: takes({ as: required, payload: given }).gives<RoutingResult>(),
@@ -203,6 +211,12 @@ export const API = {
   task: takes(id).gives<TaskDetail>(),
   'task.follow': takes(id).gives<void, TaskDetail | StreamResponse>(),
   'task.cancel': takes(id).gives<Task | TaskRow>(),
+  /** Gives an agent of the mesh a task for the owner. It goes on when the caller leaves. Emits the task, then each event. */
+  'task.send': takes({
+    ...{ to: required, text: string, context: string, skill: string, timeoutMs: number },
+    /** Files and links, as parts of A2A. */
+    parts: listOf<Record<string, unknown>>(isObject, 'parts').optional(),
+  }).gives<TaskDetail, StreamResponse>(),
   /** Answers the question of a task that the owner gave. */
   'task.answer': takes({ ...id, text: required }).gives<Task>(),
   runs: takes({ limit: count }).gives<RunSummary[]>(),
@@ -281,7 +295,14 @@ export const API = {
   lanes: nothing.gives<LaneRow[]>(),
   'lanes.close': takes({ lane: required }).gives<{ lane: string }>(),
   'lanes.open': takes({ lane: required }).gives<{ lane: string }>(),
-  providers: nothing.gives<ProviderRow[]>(),
+  /** Changed files of worktrees, here and unless `local` on the owner's other devices, and where they overlap. */
+  radar: takes({ local: boolean }).gives<RadarView>(),
+  /** The git worktrees of agents' tasks, latest use first. */
+  workspaces: nothing.gives<WorktreeRow[]>(),
+  workspace: takes({ ...id, diff: boolean }).gives<WorktreeDetail>(),
+  'workspace.merge': takes({ ...id, into: string }).gives<BranchReport>(),
+  'workspace.drop': takes({ ...id, force: boolean }).gives<WorktreeRow>(),
+  providers: nothing.gives<ProviderLine[]>(),
   'provider.show': takes(id).gives<ProviderView>(),
   /** The latest changes of a provider, or of all, newest first, since the node started. */
   'provider.history': takes({ id: string }).gives<ProviderChange[]>(),
@@ -323,6 +344,12 @@ export const API = {
   wake: nothing.gives<Wakes['rows']>(),
   'wake.test': takes({ names: texts, withinMs: number }).gives<TestedRow[]>(),
 
+  /** Objects of this node's agents, and those that were sent to them. */
+  objects: nothing.gives<ObjectRow[]>(),
+  /** Saves an object as a file. `object` is an id, or a reference as JSON; `as` the agent that reads it. */
+  'object.get': takes({ object: required, file: required, as: string }).gives<SavedObject>(),
+  'object.remove': takes({ id: required }).gives<void>(),
+
   invite: takes({
     tiers: listOf<AgentTier>(isTier, 'tiers, each 0, 1, 2 or 3', 1).optional(),
     sandboxes: listOf<string>(isText, 'sandboxes', 1).optional(),
@@ -332,6 +359,9 @@ export const API = {
   leave: nothing.gives<void, { readonly leaving: true }>(),
   peers: nothing.gives<PeerRow[]>(),
   'peers.remove': takes({ node: required }).gives<void>(),
+  'nats.users': nothing.gives<BrokerUsers>(),
+  /** Lets a node that is to join log in at the broker for a day. */
+  'nats.allow': takes({ node: required, nkey: required }).gives<void>(),
   /** Emits each finding as soon as it is known; the result has all of them, in a fixed order. */
   doctor: nothing.gives<Diagnosis, Finding | Probing>(),
 };

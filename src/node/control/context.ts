@@ -15,15 +15,19 @@ import type { A2AObservability } from '../../mesh/observability.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { A2ARouter } from '../../mesh/router.js';
 import type { A2AEnvelope } from '../../mesh/schemas.js';
+import type { BrokerAccess } from '../../nats/broker.js';
 import { NODE_KEY } from '../../network/membership/identity.js';
 import { type Finding, MIN_KEY_PREFIX, type Network } from '../../network/peers/network.js';
+import type { Objects } from '../../objects/objects.js';
 import type { RalphLoop } from '../../plans/ralph-loop.js';
 import type { ProviderEvents } from '../../providers/adapter/events.js';
 import type { Lanes } from '../../providers/host/lanes.js';
 import type { ProviderRegistry } from '../../providers/registry/registry.js';
+import type { Worktrees } from '../../providers/worktree/worktrees.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { ambiguousId } from '../../runtime/short-ids.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
+import type { Git } from '../../system/git/git.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
 import type { Readiness } from '../../telemetry/readiness.js';
 import type { Telemetry } from '../../telemetry/telemetry.js';
@@ -42,9 +46,12 @@ interface ControlledNode {
   readonly router: A2ARouter;
   readonly observability: A2AObservability;
   readonly network: Network | undefined;
+  /** Present on a node that uses NATS. */
+  readonly brokerAccess: BrokerAccess | undefined;
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
   readonly documents: Documents;
+  readonly objects: Objects;
   readonly swarms: Swarms;
   /** Present on a node with a store. */
   readonly records:
@@ -76,6 +83,8 @@ export interface ControlContext {
   readonly upstreams: Upstreams;
   readonly approvals: Approvals;
   readonly lanes: Lanes;
+  readonly git: Git;
+  readonly worktrees: Worktrees;
   /** Probes of the coding agents that are installed on this machine. */
   readonly agentFindings: () => readonly Promise<Finding>[];
   readonly credentials: Credentials;

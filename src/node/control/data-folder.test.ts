@@ -267,7 +267,7 @@ describe('the lock', () => {
       await once(lines, 'line');
       writeLock({ pid, started: statOf(pid)[19] });
       process.kill(pid, 'SIGKILL');
-      await vi.waitFor(() => expect(statOf(pid)[0]).toBe('Z'));
+      await vi.waitFor(() => expect(statOf(pid)[0]).toBe('Z'), 20_000);
       lockNode(folder, runtime);
       expect(holderIn(folder).pid).toBe(process.pid);
     } finally {

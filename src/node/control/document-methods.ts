@@ -41,8 +41,7 @@ export function documentMethods({
         agent: agentId,
         thread: document.thread,
         holds: Object.keys(document.toJSON()),
-        segments: document.segments.length,
-        bytes: document.segments.reduce((sum, { update }) => sum + update.length, 0),
+        ...document.size,
         members: [...document.members.keys()],
       }));
     },

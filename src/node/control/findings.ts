@@ -5,8 +5,10 @@ import type { Upstreams } from '../../mcp/upstream/upstreams.js';
 import type { AgentCard } from '../../mesh/schemas.js';
 import type { Finding } from '../../network/peers/network.js';
 import { KNOWN_AGENTS, type ProbeResult, probeAgent } from '../../providers/acp/probe.js';
+import type { Lanes } from '../../providers/host/lanes.js';
 import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import type { Jails } from '../../system/jail/jails.js';
 import type { Children } from '../../system/process/children.js';
 import { descriptorLimit, openDescriptors } from '../../system/process/descriptors.js';
 
@@ -35,6 +37,23 @@ function probeFinding(agent: string, result: ProbeResult): Finding {
   if (result.state === 'ready') return { level: 'ok', text: `${about} and is ready` };
   const ways = authMethods.map(({ id }) => id).join(', ');
   return { level: 'ok', text: `${about} and wants you to log in first${ways === '' ? '' : ` (${ways})`}` };
+}
+
+/** The jail of this machine, and the providers that do without one. */
+export async function jailFinding(jails: Jails, lanes: Lanes): Promise<Finding> {
+  const state = await jails.state();
+  const hosts = lanes.rows.flatMap(({ providers }) => providers);
+  const bare = hosts.filter(({ jail }) => jail?.startsWith('none')).map(({ provider }) => `"${provider}"`);
+  if (state.kind !== 'none') {
+    const gaps = state.gaps.length === 0 ? '' : `, ${state.gaps.join(', ')}`;
+    return {
+      level: gaps === '' ? 'ok' : 'warning',
+      text: `programs can be jailed: ${state.kind} ${state.version}${gaps}`,
+    };
+  }
+  const about = `${state.reason}; ${state.remedy}`;
+  if (bare.length === 0) return { level: 'ok', text: `programs cannot be jailed, and none asks for it: ${about}` };
+  return { level: 'problem', text: `not jailed: ${bare.join(', ')}: ${about}` };
 }
 
 function isInstalled(command: string, path: string): boolean {

@@ -1,7 +1,8 @@
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import { unpackEnvelope } from '../../mesh/codec.js';
-import type { Recipient } from '../../mesh/message-sender.js';
+import type { Recipient } from '../../mesh/schemas.js';
 import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema } from '../../mesh/schemas.js';
+import { type ObjectRef, withAttachments } from '../../objects/reference.js';
 import { planThreads } from '../../plans/dispatcher.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -48,8 +49,15 @@ export function messageMethods(context: ControlContext) {
     metrics: () => observability.getMetrics(),
     'metrics.text': () => node.metricsText(),
     'metrics.history': ({ points }) => telemetry.history(points),
-    send: ({ as, to, capability, payload, ...options }) =>
-      sender(as).send(recipient({ to, capability }), payload, options),
+    async send({ as, to, capability, payload, attach = [], ...options }) {
+      const [agent, addressee] = [sender(as), recipient({ to, capability })];
+      if (attach.length === 0) return agent.send(addressee, payload, options);
+      if (typeof addressee !== 'string') throw wrongParameter('attach', 'needs a recipient by its address');
+      const { ttlMs } = options;
+      const refs: ObjectRef[] = [];
+      for (const path of attach) refs.push(await agent.objects.put(path, { to: addressee, ttlMs }));
+      return agent.send(addressee, withAttachments(payload, refs), options);
+    },
     request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>
       sender(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
     broadcast: ({ as, payload }) => sender(as).broadcast(payload),

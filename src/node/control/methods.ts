@@ -7,8 +7,10 @@ import { documentMethods } from './document-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { messageMethods } from './message-methods.js';
 import { networkMethods } from './network-methods.js';
+import { objectMethods } from './object-methods.js';
 import { operationMethods } from './operation-methods.js';
 import { policyMethods } from './policy-methods.js';
+import { radarMethods } from './radar-methods.js';
 import { recordMethods } from './record-methods.js';
 import type { ControlMethod } from './server.js';
 import { statusMethods } from './status-methods.js';
@@ -28,9 +30,11 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...workMethods(context),
     ...swarmMethods(context),
     ...documentMethods(context),
+    ...objectMethods(context),
     ...mcpMethods(context),
     ...operationMethods(context),
     ...codingAgentMethods(context),
+    ...radarMethods(context),
     ...networkMethods(context),
     down: context.shutDown,
   };

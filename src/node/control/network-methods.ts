@@ -9,6 +9,10 @@ export function networkMethods({ node, gateway, upstreams, agentFindings }: Cont
     if (node.network) return node.network;
     throw new EclipticError('NO_MESH', 'this node was started without a network');
   };
+  const access = () => {
+    if (node.brokerAccess) return node.brokerAccess;
+    throw new EclipticError('INVALID_CONFIG', 'this node does not use NATS: ecliptic up --nats URL');
+  };
   return {
     invite: ({ tiers, sandboxes, ...options }) =>
       network().invite({ tiers: tiers && [...tiers], sandboxes: sandboxes && [...sandboxes], ...options }),
@@ -21,6 +25,20 @@ export function networkMethods({ node, gateway, upstreams, agentFindings }: Cont
     'peers.remove'({ node: key }) {
       network().remove(key);
     },
+    /** Members, this node, and nodes that are to join: one that was removed, or never proved its membership, is not among them. */
+    'nats.users'() {
+      const members = new Set([
+        node.registry.nodeKey,
+        ...network()
+          .list()
+          .map((row) => row.node),
+      ]);
+      const { mesh, users } = access().users();
+      const known = users.filter((user) => members.has(user.node));
+      const isMore = (user: { node: string }) => !members.has(user.node) && !network().hasRemoved(user.node);
+      return { mesh, users: [...known, ...access().allowed().filter(isMore)] };
+    },
+    'nats.allow': (user) => access().allow(user),
     async doctor(_params, { emit }) {
       const found = [
         ...network().diagnose(),

@@ -1,17 +1,27 @@
+import type { ProviderRow } from '../../providers/registry/registered-provider.js';
 import { DEFAULT_CREDENTIAL, DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
 import { deciderOf } from '../devices/answer-record.js';
 import { type ControlContext, completeId, type Handlers } from './context.js';
-import type { ProviderView } from './rows.js';
+import type { ProviderLine, ProviderView } from './rows.js';
 
 /** The owner's operations on approvals, lanes, providers and credentials. Secret values go in, and never come out. */
 export function operationMethods({
   node,
   approvals,
   lanes,
+  worktrees,
   credentials,
-}: Pick<ControlContext, 'node' | 'approvals' | 'lanes' | 'credentials'>) {
+}: Pick<ControlContext, 'node' | 'approvals' | 'lanes' | 'worktrees' | 'credentials'>) {
   const { providers } = node;
-  const view = (id: string): ProviderView => ({ ...providers.get(id), about: providers.describe(id) });
+  const line = (row: ProviderRow): ProviderLine => {
+    const { jail } = providers.describe(row.id);
+    // The program of an MCP server is known to its lane only.
+    const hosts = lanes.rows.flatMap((lane) => lane.providers);
+    const host = hosts.find(({ provider }) => provider === row.id);
+    return { ...row, jail: typeof jail === 'string' ? jail : (host?.jail ?? null) };
+  };
+  const view = (id: string): ProviderView => ({ ...line(providers.get(id)), about: providers.describe(id) });
+  const workspaceId = (given: string) => completeId(given, worktrees.rows);
   const place = ({ provider, name, workspace }: { provider: string; name?: string; workspace?: string }) => {
     return { provider, workspace: workspace ?? DEFAULT_WORKSPACE, name: name ?? DEFAULT_CREDENTIAL };
   };
@@ -29,7 +39,11 @@ export function operationMethods({
       await lanes.reopen(lane);
       return { lane };
     },
-    providers: () => providers.list(),
+    workspaces: () => worktrees.rows,
+    workspace: ({ id, diff }) => worktrees.show(workspaceId(id), { diff }),
+    'workspace.merge': ({ id, into }) => worktrees.merge(workspaceId(id), into),
+    'workspace.drop': ({ id, force }) => worktrees.drop(workspaceId(id), { force }),
+    providers: () => providers.list().map(line),
     'provider.show': ({ id }) => view(id),
     'provider.history': ({ id }) => node.providerEvents.changes(id),
     async 'provider.restart'({ id }) {

@@ -38,6 +38,9 @@ const READS = {
   'provider.show': 'One worker with its limits and configuration',
   'provider.history': 'The latest changes of workers: health, failovers, restarts',
   lanes: 'Lanes, in which workers run',
+  radar: 'Changed files of worktrees on the owner’s devices, and where they overlap',
+  workspaces: 'Git worktrees of agents’ tasks',
+  workspace: 'One worktree with its branch, commits and changed files',
   leases: 'Leases on files',
   held: 'Messages of strangers that are held back',
   overview: 'Connected coding agents and their work',
@@ -74,6 +77,8 @@ const ACTIONS = {
   'lanes.close': 'Stops the workers of a lane',
   'lanes.open': 'Starts the workers of a lane again',
   'leases.release': 'Releases a lease',
+  'workspace.merge': 'Merges the branch of a worktree',
+  'workspace.drop': 'Removes a worktree and its branch',
   invite: 'Makes an invitation for another device',
   'peers.remove': 'Removes a member from the mesh',
   'page.revoke': 'Ends all page sessions and links',
@@ -89,6 +94,21 @@ export const PAGE_OPERATIONS: readonly PageOperation[] = [
 ];
 
 function operation(name: string, kind: PageOperation['kind'], summary: string): PageOperation {
-  const { $schema: _, ...params } = z.toJSONSchema(API[name as Method].params, { unrepresentable: 'any', io: 'input' });
-  return { name, kind, summary, shared: SHARED.has(name), params: params as ParamsSchema };
+  let known: ParamsSchema | undefined;
+  return {
+    name,
+    kind,
+    summary,
+    shared: SHARED.has(name),
+    // Made with the first use, because many nodes never show their page.
+    get params() {
+      known ??= paramsOf(API[name as Method].params);
+      return known;
+    },
+  };
+}
+
+function paramsOf(schema: z.ZodType): ParamsSchema {
+  const { $schema: _, ...params } = z.toJSONSchema(schema, { unrepresentable: 'any', io: 'input' });
+  return params as ParamsSchema;
 }

@@ -42,7 +42,7 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
   };
   return {
     outbox: async ({ after = 0 }) =>
-      fitting(await mail().outbox(after, PAGE), sizeOf).map((row) => mailRow(row, 'stored', row.storedAt)),
+      fitting(await mail().outbox(after, PAGE), sizeOf).map((row) => mailRow(row, mail().stateOf(row), row.storedAt)),
     async inbox({ as, after = 0, waitMs }, { signal }) {
       if (as === OWNER) node.operator();
       else node.agentById(as);

@@ -1,5 +1,7 @@
 import type { Task, TaskState } from '../../a2a/protocol/types.js';
 import type { LeaseView } from '../../coding-agents/leases/leases.js';
+import type { DeviceRadar } from '../../coding-agents/radar/radar.js';
+import type { Overlap } from '../../coding-agents/radar/radar-machine.js';
 import type { MessageLine } from '../../http/dashboard/facts.js';
 import type { Difference } from '../../mesh/audit/journal-log.js';
 import type { AgentStatus, AgentTier } from '../../mesh/schemas.js';
@@ -9,6 +11,16 @@ import type { WorkState } from '../../work/proposals/machine.js';
 import type { TaskProposal } from '../../work/proposals/proposal.js';
 import type { SwarmEscalation } from '../../work/swarm/swarm-records.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
+
+/** What the owner's devices see, and where it overlaps. */
+export interface RadarView extends DeviceRadar {
+  /** With the names of agents and devices as this node writes them. */
+  readonly overlaps: readonly (Omit<Overlap, 'places'> & {
+    readonly places: readonly (Overlap['places'][number] & { readonly name: string })[];
+  })[];
+  /** Devices that did not answer. */
+  readonly missing: readonly { readonly device: string; readonly name: string; readonly reason: string }[];
+}
 
 export interface AgentRow {
   readonly id: string;
@@ -210,7 +222,12 @@ export interface LeaseLine extends LeaseView {
   readonly repositoryName: string;
 }
 
-export interface ProviderView extends ProviderRow {
+export interface ProviderLine extends ProviderRow {
+  /** The jail of its program, or why it is in none; null where none is asked for. */
+  readonly jail: string | null;
+}
+
+export interface ProviderView extends ProviderLine {
   /** Details from the adapter: endpoints, versions, … */
   readonly about: Readonly<Record<string, unknown>>;
 }
@@ -223,4 +240,21 @@ export interface Diagnosis {
 /** Announces how many programs a diagnosis still waits for. */
 export interface Probing {
   readonly probing: number;
+}
+
+/** An object of an agent of this node, or one that was sent to such an agent. */
+export interface ObjectRow {
+  readonly id: string;
+  readonly name: string;
+  readonly size: number;
+  readonly mediaType: string;
+  readonly sha256: string;
+  /** Full addresses. */
+  readonly from: string;
+  readonly to: readonly string[];
+  readonly expiresAt: number;
+}
+
+export interface SavedObject extends ObjectRow {
+  readonly file: string;
 }

@@ -200,18 +200,24 @@ describe('subscriptions', () => {
 
   it('end when the client’s process dies', async () => {
     const ended = newGate();
+    const follows = newGate();
     await serve({
       follow: (_, { signal }) => {
         signal.addEventListener('abort', () => ended.open('ended'));
+        follows.open('follows');
         return newGate().passed;
       },
     });
     const script = `const { createConnection } = require('node:net');
       const socket = createConnection(process.argv[1], () => {
-        socket.write(${JSON.stringify(`${HELLO}{"id":1,"method":"follow"}\n`)}, () => process.kill(process.pid, 'SIGKILL'));
+        socket.write(${JSON.stringify(`${HELLO}{"id":1,"method":"follow"}\n`)});
       });`;
     const child = spawn(process.execPath, ['-e', script, path]);
-    const [, signal] = await once(child, 'exit');
+    const exit = once(child, 'exit');
+    // A request of a process that dies before the server has read it need not be served.
+    await follows.passed;
+    child.kill('SIGKILL');
+    const [, signal] = await exit;
     expect(signal).toBe('SIGKILL');
     expect(await ended.passed).toBe('ended');
   });

@@ -86,6 +86,11 @@ export class ControlServer {
     });
   }
 
+  /** Connections that are open. */
+  get clients(): number {
+    return this.#connections.size;
+  }
+
   /** Refuses new connections and calls; calls in progress may finish. Removes the socket file. */
   refuse(): void {
     this.#refusing = true;

@@ -180,7 +180,10 @@ function shownLines(diff: readonly string[]): string[] {
 const VERDICTS: readonly WaitingAction[] = ['allow-once', 'allow-always', 'deny'];
 
 function detailsOf({ details }: Approval): Detail[] {
-  return Object.entries(details)
+  const command = (details.input as { command?: unknown } | undefined)?.command;
+  const { rule, ...facts } = details;
+  const shown = { ...(typeof command === 'string' && { command }), ...facts, rule: rule && JSON.stringify(rule) };
+  return Object.entries(shown)
     .filter(([label, value]) => value !== null && value !== undefined && !HIDDEN_DETAILS.has(label))
     .map(([label, value]) => ({ label, text: textOf(value) }));
 }

@@ -1,5 +1,7 @@
+import { readParts } from '../../a2a/protocol/read-requests.js';
 import { messagesOf, textOf } from '../../a2a/protocol/simple.js';
-import type { TaskState } from '../../a2a/protocol/types.js';
+import type { StreamResponse, TaskState } from '../../a2a/protocol/types.js';
+import type { Subscription } from '../../a2a/server/stored-task.js';
 import type { TaskRecord } from '../../a2a/server/task-records.js';
 import type { Agent } from '../../agent/agent.js';
 import { proposalSides, stateOfProposal } from '../../agent/proposal-sides.js';
@@ -12,6 +14,7 @@ import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js
 import { invitationIn } from '../../work/swarm/recruiting.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
+import { wrongParameter } from './api.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
 import type { ProposalEvent, ProposalListRow, TaskDetail, TaskRow } from './rows.js';
@@ -58,19 +61,11 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       return fitting(rows.slice(0, limit));
     },
     task: async ({ id }) => detailOf(await gateway.tasks.get(await taskId(id))),
-    async 'task.follow'({ id }, { emit, drained, signal }) {
+    async 'task.follow'({ id }, following) {
       const { tasks } = gateway;
       const record = await tasks.get(await taskId(id));
-      emit(detailOf(record));
-      const events = await tasks.follow(record.model.task.id, record.model.sequence);
-      const leave = () => void events.return();
-      if (signal.aborted) leave();
-      signal.addEventListener('abort', leave);
-      for (let step = await events.next(); !step.done; step = await events.next()) {
-        emit(step.value.event);
-        await drained();
-      }
-      signal.removeEventListener('abort', leave);
+      following.emit(detailOf(record));
+      await followTask(await tasks.follow(record.model.task.id, record.model.sequence), following);
     },
     async 'task.cancel'({ id: given }) {
       const proposals = proposalRows(node.agents);
@@ -78,6 +73,14 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       const id = completeId(given, known);
       const proposal = proposals.find((row) => row.id === id);
       return proposal ? withdraw(proposal, node.agents) : gateway.tasks.cancel(id);
+    },
+    async 'task.send'({ to, text = '', context, skill, timeoutMs, parts: files = [] }, following) {
+      const given = [...(text === '' ? [] : [{ text }]), ...files];
+      if (given.length === 0) throw wrongParameter('text', 'must be a non-empty string');
+      const parts = readParts({ parts: given }, '');
+      const { id } = await gateway.tasks.give(inFull(to, node), { parts, contextId: context, skill }, timeoutMs);
+      await followTask(await gateway.tasks.follow(id, 0), following);
+      return detailOf(await gateway.tasks.get(id));
     },
     'task.answer': async ({ id, text }) => gateway.tasks.answer(await taskId(id), text),
     'node.card': () => gateway.card,
@@ -100,6 +103,19 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
     'plan.make': (wish, { emit, signal }) => loop.make(wish, emit, signal),
     'run.stop': async ({ id }) => loop.stop(await runId(id)),
   } satisfies Partial<Handlers>;
+}
+
+/** Emits events of a task until it has ended or the caller leaves. */
+async function followTask(events: Subscription, following: CallContext<StreamResponse>): Promise<void> {
+  const { emit, drained, signal } = following;
+  const leave = () => void events.return();
+  if (signal.aborted) leave();
+  signal.addEventListener('abort', leave);
+  for (let step = await events.next(); !step.done; step = await events.next()) {
+    emit(step.value.event);
+    await drained();
+  }
+  signal.removeEventListener('abort', leave);
 }
 
 /** Emits the proposal as pending, its progress and its answer; returns the result of the work. */

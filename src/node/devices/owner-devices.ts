@@ -22,7 +22,7 @@ export interface OwnerDevicesComponents {
 }
 
 /** Operations that the owner's devices run for each other. */
-const DEVICE_METHODS = ['waiting', 'waiting.answer', 'waiting.answered', 'story'] as const;
+const DEVICE_METHODS = ['waiting', 'waiting.answer', 'waiting.answered', 'story', 'radar'] as const;
 type DeviceMethod = (typeof DEVICE_METHODS)[number];
 
 interface CallParts {
@@ -59,6 +59,7 @@ interface ParamsByMethod {
   readonly 'waiting.answer': AnswerParams;
   readonly 'waiting.answered': { readonly id: string };
   readonly story: { readonly id: string };
+  readonly radar: Readonly<Record<never, never>>;
 }
 
 interface ResultByMethod {
@@ -66,6 +67,8 @@ interface ResultByMethod {
   readonly 'waiting.answer': Answered;
   readonly 'waiting.answered': GivenAnswer | null;
   readonly story: Story;
+  /** The asker checks it. */
+  readonly radar: unknown;
 }
 
 const PURPOSE = 'owner answer';
@@ -162,6 +165,7 @@ export class OwnerDevices {
     const name = this.#components.network.peers.get(node)?.name || node.slice(0, 12);
     if (method === 'waiting.answer') return this.#carryOut(run, { node, name }, params);
     const device = { node, name };
+    if (method === 'radar') return run({ local: true }, ALONE);
     if (method !== 'waiting') return run({ ...checked(IdSchema, params), local: true }, { ...ALONE, device });
     this.#reading ??= (async () => (await run({ local: true }, ALONE)) as Waiting)().finally(() => {
       this.#reading = undefined;

@@ -104,7 +104,7 @@ export class MeshTransport implements EndpointTransport {
       });
       signal.addEventListener('abort', () => fail(signal.reason));
       if (signal.aborted) fail(signal.reason);
-      else void call.work();
+      else call.work();
     });
   }
 

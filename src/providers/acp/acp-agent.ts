@@ -1,11 +1,14 @@
+import { fenceMark } from '../../mcp/fence.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
-import type { Workspace } from '../../system/files/workspace.js';
+import { Workspace } from '../../system/files/workspace.js';
 import type { Child } from '../../system/process/child.js';
 import type { WorkHandle } from '../host/pending-work.js';
+import { changesFor, type SessionChoices } from './choices.js';
 import { type AcpDescription, describeAgent, type PromptFile, promptBlocks } from './description.js';
+import { type KeptConversation, type KeptConversations, summaryOf } from './kept-conversations.js';
 import { answerAgent } from './requests.js';
 import {
   type AcpSdk,
@@ -14,10 +17,12 @@ import {
   type ClientConnection,
   childStream,
   type InitializeResponse,
+  type LoadSessionResponse,
   loadAcpSdk,
   type McpServer,
   type NewSessionResponse,
   type PromptRequest,
+  type PromptResponse,
   rpcCode,
   withDetails,
 } from './sdk.js';
@@ -30,10 +35,10 @@ export interface AcpAgentInit {
   readonly workspace: Workspace;
   readonly terminals: Terminals;
   readonly gate: ActionGate;
+  readonly kept: KeptConversations;
   readonly mcpServers: (description: AcpDescription) => readonly McpServer[];
   readonly auth?: string | undefined;
-  /** Id of the mode that sessions begin in. Default: the agent's own choice. */
-  readonly mode?: string | undefined;
+  readonly choices?: SessionChoices | undefined;
   /** May the agent read and write files through this client? Default true. */
   readonly files?: boolean | undefined;
   /** Memory of the agent's processes. Default: unknown, with room for every session. */
@@ -43,6 +48,7 @@ export interface AcpAgentInit {
 interface AcpPrompt {
   readonly prompt: string;
   readonly files?: readonly PromptFile[] | undefined;
+  readonly folder?: string | undefined;
 }
 
 const NO_LIMIT: MemoryUse = { usedBytes: undefined, limitBytes: Number.POSITIVE_INFINITY };
@@ -54,6 +60,7 @@ const CORRELATION = 'ecliptic/correlationId';
 /** An agent that speaks the Agent Client Protocol on its standard input and output. */
 export class AcpAgent {
   readonly broken: Promise<EclipticError>;
+  readonly #runtime: Runtime;
   readonly #init: AcpAgentInit;
   readonly #sdk: AcpSdk;
   readonly #connection: ClientConnection;
@@ -66,6 +73,7 @@ export class AcpAgent {
   #heard: () => void = () => {};
 
   private constructor(runtime: Runtime, sdk: AcpSdk, child: Child, init: AcpAgentInit) {
+    this.#runtime = runtime;
     this.#init = init;
     this.#sdk = sdk;
     const { stream, ended } = childStream(runtime, child, () => this.#heard());
@@ -73,7 +81,7 @@ export class AcpAgent {
     this.#connection = answerAgent(sdk, { ...init, find }).connect(stream);
     this.#sessions = new SessionPool({
       agent: init.agent,
-      open: () => this.#open(),
+      open: (key, spare, folder) => this.#open(key, spare, folder),
       close: (conversation) => this.#close(conversation),
       memory: init.memory ?? (() => NO_LIMIT),
     });
@@ -140,74 +148,116 @@ export class AcpAgent {
     if (this.#loginWanted) throw this.#loginWanted;
   }
 
-  prompt(conversation: string, { prompt, files = [] }: AcpPrompt, terms: TurnTerms = {}): WorkHandle<AcpAnswer> {
+  prompt(
+    conversation: string,
+    { prompt, files = [], folder }: AcpPrompt,
+    terms: TurnTerms = {},
+  ): WorkHandle<AcpAnswer> {
     const turn = new Turn(terms);
     const blocks = promptBlocks(prompt, files, this.description.prompts, this.#init.agent);
-    const done = this.#sessions.use(conversation, turn.signal, (session) => session.take(blocks, turn));
+    const keep = () => this.#init.kept.asked(conversation, prompt);
+    const work = (session: Conversation) => session.take(blocks, turn, keep);
+    const done = this.#sessions.use(conversation, turn.signal, work, folder);
     return { done, cancel: () => turn.cancel() };
   }
 
-  async #open(): Promise<Conversation> {
-    const { workspace, mcpServers } = this.#init;
+  /** The session of a conversation is the one before where the agent can go on with it, else a new one. */
+  async #open(key?: string, spare?: Promise<Conversation>, folder?: string): Promise<Conversation> {
+    const { kept, workspace: own } = this.#init;
+    const workspace = folder === undefined ? own : new Workspace(folder);
+    if (key === undefined) return this.#create(workspace);
+    const before = await kept.find(key);
+    const earlier = before && (await this.#goOn(before, workspace));
+    if (earlier instanceof Conversation) {
+      spare?.then((one) => this.#close(one)).catch(() => {});
+      return earlier;
+    }
+    const conversation = await (spare ?? this.#create(workspace));
+    await kept.opened(key, conversation.sessionId, workspace.folder);
+    if (before && earlier !== undefined && before.exchanges.length > 0) {
+      const preface = summaryOf(before, fenceMark(this.#runtime));
+      conversation.origin = { state: 'summarised', reason: earlier, preface };
+    }
+    return conversation;
+  }
+
+  /** The session of before, or why it cannot be used. */
+  async #goOn({ session: sessionId, folder }: KeptConversation, workspace: Workspace): Promise<Conversation | string> {
+    const { resumesSessions, loadsSessions } = this.#description;
+    if (!resumesSessions && !loadsSessions) return 'the agent loads no sessions';
+    if (folder !== workspace.folder) return 'the agent works in another folder now';
     const { methods } = this.#sdk;
-    const request = { cwd: workspace.folder, mcpServers: [...mcpServers(this.#description)] };
-    const session = await this.#loggedIn<NewSessionResponse>(() =>
-      this.#connection.agent.request(methods.agent.session.new, request),
+    const method = resumesSessions ? methods.agent.session.resume : methods.agent.session.load;
+    try {
+      const answer = await this.#loggedIn<LoadSessionResponse>(() =>
+        this.#connection.agent.request(method, { sessionId, ...this.#place(workspace) }),
+      );
+      const conversation = await this.#begin({ ...answer, sessionId }, workspace);
+      conversation.origin = { state: 'loaded' };
+      return conversation;
+    } catch (error) {
+      if (rpcCode(error) === undefined) throw error;
+      return describeError(error);
+    }
+  }
+
+  #place({ folder }: Workspace) {
+    return { cwd: folder, mcpServers: [...this.#init.mcpServers(this.#description)] };
+  }
+
+  async #create(workspace: Workspace): Promise<Conversation> {
+    const { methods } = this.#sdk;
+    return this.#begin(
+      await this.#loggedIn<NewSessionResponse>(() =>
+        this.#connection.agent.request(methods.agent.session.new, this.#place(workspace)),
+      ),
+      workspace,
     );
+  }
+
+  async #begin(session: NewSessionResponse, workspace: Workspace): Promise<Conversation> {
     const { sessionId } = session;
     try {
-      this.#requireModel(session);
-      await this.#setMode(session);
+      await this.#choose(session);
     } catch (error) {
       this.#closeSession(sessionId);
       throw error;
     }
     const conversation = new Conversation({
       sessionId,
-      prompt: async (prompt, turn) => {
-        const { correlationId } = turn;
-        const meta = correlationId === undefined ? undefined : { _meta: { [CORRELATION]: correlationId } };
-        const request: PromptRequest = { sessionId, prompt: [...prompt], ...meta };
-        const ask = () =>
-          this.#connection.agent.request(methods.agent.session.prompt, request).catch((error) => {
-            // Claude explains a missing login in its answer, and not in the error.
-            throw rpcCode(error) === AUTH_REQUIRED ? addDetails(error, turn.text) : error;
-          });
-        const { stopReason } = await this.#promptLoggedIn(ask);
-        return stopReason;
-      },
+      workspace,
+      prompt: (prompt, turn) => this.#ask(sessionId, prompt, turn),
       cancel: () => {
         // An agent that cannot be told is about to exit.
-        this.#connection.agent.notify(methods.agent.session.cancel, { sessionId }).catch(() => {});
+        this.#connection.agent.notify(this.#sdk.methods.agent.session.cancel, { sessionId }).catch(() => {});
       },
     });
     this.#conversations.set(sessionId, conversation);
     return conversation;
   }
 
-  /** An agent that offers a choice of models and has none fails at every prompt, with an error that hides why. */
-  #requireModel({ configOptions }: NewSessionResponse): void {
-    const lacks = configOptions?.some(
-      (option) => option.category === 'model' && option.type === 'select' && option.options.length === 0,
-    );
-    if (!lacks) return;
-    const message = `${this.#init.agent} has no model; choose one in its own settings, or log in to a service that has some`;
-    throw new EclipticError('INVALID_CONFIG', message);
+  async #ask(sessionId: string, prompt: PromptRequest['prompt'], turn: Turn): Promise<PromptResponse> {
+    const { correlationId } = turn;
+    const meta = correlationId === undefined ? undefined : { _meta: { [CORRELATION]: correlationId } };
+    const request: PromptRequest = { sessionId, prompt: [...prompt], ...meta };
+    const ask = () =>
+      this.#connection.agent.request(this.#sdk.methods.agent.session.prompt, request).catch((error) => {
+        // Claude explains a missing login in its answer, and not in the error.
+        throw rpcCode(error) === AUTH_REQUIRED ? addDetails(error, turn.text) : error;
+      });
+    return this.#promptLoggedIn<PromptResponse>(ask);
   }
 
-  /** A mode that the agent does not have would leave it in a more permissive one. */
-  async #setMode({ sessionId, modes }: NewSessionResponse): Promise<void> {
-    const { mode: modeId, agent } = this.#init;
-    if (modeId === undefined || modes?.currentModeId === modeId) return;
-    const ids = (modes?.availableModes ?? []).map(({ id }) => id);
-    if (!ids.includes(modeId)) {
-      const known = ids.length === 0 ? 'it names none' : `it has: ${ids.join(', ')}`;
-      throw new EclipticError('INVALID_CONFIG', `${agent} has no mode "${modeId}"; ${known}`, {
-        mode: modeId,
-        modes: ids,
-      });
+  async #choose(session: NewSessionResponse): Promise<void> {
+    const { agent: name, choices } = this.#init;
+    const { sessionId } = session;
+    const { modeId, settings } = changesFor(name, session, choices ?? {});
+    const { methods } = this.#sdk;
+    const { agent } = this.#connection;
+    if (modeId !== undefined) await agent.request(methods.agent.session.setMode, { sessionId, modeId });
+    for (const setting of settings) {
+      await agent.request(methods.agent.session.setConfigOption, { sessionId, ...setting });
     }
-    await this.#connection.agent.request(this.#sdk.methods.agent.session.setMode, { sessionId, modeId });
   }
 
   #close({ sessionId }: Conversation): void {

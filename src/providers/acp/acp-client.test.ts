@@ -83,7 +83,8 @@ describe('an agent over the Agent Client Protocol', () => {
     const prompt = 'do:think hm\ndo:plan look,write\ndo:tool open a.txt\ndo:say all is well';
     const answer = await adapter.execute({ prompt }, 'c1', { onUpdate: (update) => updates.push(update) });
     expect(answer).toEqual({ text: 'all is well ', stopReason: 'end_turn' });
-    expect(updates.map(({ kind, text }) => [kind, text])).toEqual([
+    expect(updates[0]).toEqual({ kind: 'session', text: '', data: { id: 's1', state: 'new' } });
+    expect(updates.slice(1).map(({ kind, text }) => [kind, text])).toEqual([
       ['progress', 'hm'],
       ['plan', '[ ] look\n[ ] write'],
       ['tool-call', 'open a.txt: pending'],
@@ -280,7 +281,8 @@ describe('an agent over the Agent Client Protocol', () => {
   describe('asks for permission', () => {
     it.each([
       ['allow-once', 'once'],
-      ['allow-always', 'always'],
+      // The agent’s own "always" would allow more than this edit.
+      ['allow-always', 'once'],
       ['deny', 'no'],
     ] as const)('and the operator decides: %s [FR-025-012]', async (verdict, answer) => {
       const adapter = await started();
@@ -295,10 +297,16 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await work).toBe(answer);
     });
 
-    it('and is refused without a decision in time [FR-025-012]', async () => {
+    it('and is refused without a decision in time, which its caller is told [FR-025-012 AP.2]', async () => {
       const adapter = make([], 50);
       await adapter.init(config());
-      expect(await say(adapter, 'do:ask Edit a.txt')).toBe('no');
+      const waits: unknown[] = [];
+      const onUpdate = ({ kind, text, data }: ProviderUpdate) => void (kind === 'waiting' && waits.push([data, text]));
+      expect((await adapter.execute({ prompt: 'do:ask Edit a.txt' }, 'c', { onUpdate })).text).toBe('no');
+      expect(waits).toEqual([
+        [1, expect.stringMatching(/^waits for its owner’s approval: mars asks: Edit a\.txt \(\w+\)$/)],
+        [0, 'mars asks: Edit a.txt: no decision came in time'],
+      ]);
     });
 
     it('and is granted exactly what a rule allows [FR-025-012]', async () => {

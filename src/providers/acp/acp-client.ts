@@ -1,25 +1,29 @@
+import { addUsage, NO_USAGE, type Usage } from '../../agent/usage.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { MemoryStore } from '../../store/memory-store.js';
+import type { Store } from '../../store/store.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import { Workspace } from '../../system/files/workspace.js';
 import type { Child } from '../../system/process/child.js';
-import type { ExecuteTerms, ProviderHealthStatus } from '../adapter/adapter.js';
+import type { JailRequest } from '../../system/process/jail-settings.js';
+import type { ExecuteTerms, ProviderHealthStatus, ProviderUpdate } from '../adapter/adapter.js';
 import { DEFAULT_RULES } from '../adapter/default-rules.js';
 import { normalizeError } from '../adapter/errors.js';
 import { ProcessAdapter, type ProcessComponents, type ProcessConfig } from '../host/process-adapter.js';
 import { HOST_LIMITS, type HostLimits } from '../host/watched-process.js';
 import { AcpAgent, type AcpAgentInit } from './acp-agent.js';
+import type { SessionChoices } from './choices.js';
 import type { AcpDescription, PromptFile } from './description.js';
+import { KeptConversations } from './kept-conversations.js';
 import { usesOwnFiles } from './probe.js';
 import { Terminals } from './terminals.js';
 import type { AcpAnswer } from './turn.js';
 
-export interface ACPConfig extends ProcessConfig {
+export interface ACPConfig extends ProcessConfig, SessionChoices {
   /** Id of the login method to use where the agent requires a login. */
   readonly auth?: string | undefined;
-  /** Id of the mode that sessions begin in, such as Codex's "read-only". Default: the agent's own choice. */
-  readonly mode?: string | undefined;
   /** May the agent read and write files through this node? Default true, except for Gemini CLI, which fails on it. */
   readonly fs?: boolean | undefined;
 }
@@ -36,6 +40,8 @@ export type ACPResult = AcpAnswer;
 export interface ACPComponents extends ProcessComponents {
   /** Decides what the agent may do. Default: files of its own folder, and nothing else. */
   gate?: ActionGate | undefined;
+  /** Keeps the conversations across restarts of the agent. Default: in memory. */
+  store?: Store | undefined;
   /** The MCP servers that the agent gets. Default: none. */
   mcpServers?: AcpAgentInit['mcpServers'] | undefined;
 }
@@ -52,18 +58,29 @@ export class ACPClientAdapter extends ProcessAdapter<AcpAgent, ACPConfig, ACPTas
   #about: Omit<AcpAgentInit, 'terminals' | 'memory'> | undefined;
   /** Of the processes that have not ended. */
   readonly #terminals = new Set<Terminals>();
+  readonly #kept: KeptConversations;
   #limitBytes = Number.POSITIVE_INFINITY;
+  #jail: JailRequest | undefined;
+  #usage: Usage = NO_USAGE;
 
-  async init({ auth, mode, fs, ...config }: ACPConfig): Promise<void> {
+  constructor(id: string, components: ACPComponents, workspaceId?: string) {
+    super(id, components, workspaceId);
+    const { runtime, store = new MemoryStore() } = components;
+    this.#kept = new KeptConversations(runtime, store, id);
+  }
+
+  async init({ auth, mode, model, options, fs, ...config }: ACPConfig): Promise<void> {
     await this.terminate();
     const { runtime, lane, gate = ownFilesOnly(runtime), mcpServers = () => [] } = this.components;
     try {
       const workspace = new Workspace(config.cwd ?? lane.folder);
+      const choices = { mode, model, options };
       const files = fs ?? !usesOwnFiles(config.command, config.args ?? []);
-      this.#about = { agent: this.id, workspace, gate, mcpServers, auth, mode, files };
+      this.#about = { agent: this.id, workspace, gate, kept: this.#kept, mcpServers, auth, files, choices };
     } catch (error) {
       throw normalizeError(new EclipticError('INVALID_CONFIG', describeError(error), {}, error), 'acp');
     }
+    this.#jail = this.jailOf(config);
     const limits = { ...LIMITS, ...config.limits };
     this.#limitBytes = (limits.memoryMb ?? HOST_LIMITS.memoryMb) * 1_048_576;
     // Codex begins in a mode that asks for no permission, and reads another mode from its environment only.
@@ -78,7 +95,8 @@ export class ACPClientAdapter extends ProcessAdapter<AcpAgent, ACPConfig, ACPTas
 
   describe(): Readonly<Record<string, unknown>> {
     const { session, status } = this;
-    return { ...status, ...(session && { agent: session.description, needsLogin: session.needsLogin }) };
+    const agent = session && { agent: session.description, needsLogin: session.needsLogin };
+    return { ...status, ...agent, usage: this.#usage };
   }
 
   /** Pings the agent, and opens a session where none is open: only that shows whether the agent requires a login. */
@@ -100,10 +118,15 @@ export class ACPClientAdapter extends ProcessAdapter<AcpAgent, ACPConfig, ACPTas
 
   async execute(task: ACPTask, correlationId: string, terms: ExecuteTerms = {}): Promise<ACPResult> {
     const { conversation = MAIN, ...asked } = checkTask(task, correlationId);
+    const add = (update: ProviderUpdate) => {
+      if (update.kind === 'usage') this.#usage = addUsage(this.#usage, update.data as Usage);
+      terms.onUpdate?.(update);
+    };
     return this.work(
-      (agent, activity, onUpdate) => agent.prompt(conversation, asked, { correlationId, onUpdate, activity }),
+      (agent, activity, onUpdate) =>
+        agent.prompt(conversation, { ...asked, folder: terms.folder }, { correlationId, onUpdate, activity }),
       correlationId,
-      terms,
+      { ...terms, onUpdate: add },
     );
   }
 
@@ -115,7 +138,7 @@ export class ACPClientAdapter extends ProcessAdapter<AcpAgent, ACPConfig, ACPTas
   protected connect(child: Child): Promise<AcpAgent> {
     const { runtime, children, memory } = this.components;
     const about = this.#about!;
-    const terminals = new Terminals(runtime, children, about.workspace);
+    const terminals = new Terminals(runtime, children, about.workspace, this.#jail);
     this.#terminals.add(terminals);
     void child.exited.then(() => terminals.close()).finally(() => this.#terminals.delete(terminals));
     const memoryUse = () => ({ usedBytes: memory.bytesOf(child.pid), limitBytes: this.#limitBytes });

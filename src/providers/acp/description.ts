@@ -8,6 +8,9 @@ export interface AcpDescription {
   readonly protocol: number;
   readonly mcpOverHttp: boolean;
   readonly closesSessions: boolean;
+  /** Can sessions of an earlier process go on: without their history being told again, or with it? */
+  readonly resumesSessions: boolean;
+  readonly loadsSessions: boolean;
   /** Content that a prompt may hold besides text and links. */
   readonly prompts: { readonly image: boolean; readonly audio: boolean; readonly embedded: boolean };
   readonly authMethods: readonly { readonly id: string; readonly name: string }[];
@@ -26,6 +29,8 @@ export function describeAgent(response: InitializeResponse, ours: number): AcpDe
     protocol: protocolVersion,
     mcpOverHttp: agentCapabilities?.mcpCapabilities?.http === true,
     closesSessions: agentCapabilities?.sessionCapabilities?.close != null,
+    resumesSessions: agentCapabilities?.sessionCapabilities?.resume != null,
+    loadsSessions: agentCapabilities?.loadSession === true,
     prompts: {
       image: prompts?.image === true,
       audio: prompts?.audio === true,

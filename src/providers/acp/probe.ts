@@ -4,12 +4,14 @@ import { basename, join } from 'node:path';
 import { wait, within } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { MemoryStore } from '../../store/memory-store.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import { Workspace } from '../../system/files/workspace.js';
 import type { Children, Program } from '../../system/process/children.js';
 import { AcpAgent } from './acp-agent.js';
 import type { AcpDescription } from './description.js';
+import { KeptConversations } from './kept-conversations.js';
 import { Terminals } from './terminals.js';
 
 export type ProbeResult =
@@ -47,7 +49,9 @@ export async function probeAgent(
     const workspace = new Workspace(folder);
     const terminals = new Terminals(runtime, children, workspace);
     const gate = new ActionGate({ approvals, report: () => {} });
-    const about = { agent: program.name ?? program.command, workspace, terminals, gate, mcpServers: () => [] };
+    const agent = program.name ?? program.command;
+    const kept = new KeptConversations(runtime, new MemoryStore(), agent);
+    const about = { agent, workspace, terminals, gate, kept, mcpServers: () => [] };
     const late = wait(runtime, limitMs).then(() => {
       throw new EclipticError('REQUEST_TIMEOUT', `it did not answer within ${limitMs} ms`);
     });

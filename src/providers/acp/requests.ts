@@ -18,17 +18,17 @@ interface RequestsInit {
 
 /** Answers an agent's requests for permission, files and commands. Each passes the action gate. */
 export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk['client']> {
-  const { workspace, terminals } = init;
+  const { terminals } = init;
+  const workspaceOf = (session: string) => init.find(session)?.workspace ?? init.workspace;
   const { client } = sdk.methods;
   const turnOf = (session: string) => init.find(session)?.turn;
   const allow = (session: string, action: string, subject: string, diff?: () => Promise<readonly string[]>) => {
     const turn = requireTurn(turnOf(session), session);
     const { agent, gate } = init;
-    return turn.decided(
-      gate.require(
-        { agent, provider: agent, action, subject },
-        { correlationId: turn.correlationId, signal: turn.signal, diff },
-      ),
+    const { correlationId, signal } = turn;
+    const options = { correlationId, signal, diff, folder: workspaceOf(session).folder };
+    return turn.decided((onWaiting) =>
+      gate.require({ agent, provider: agent, action, subject }, { ...options, onWaiting }),
     );
   };
   const handle = async <T>(work: () => T | Promise<T>): Promise<T> => {
@@ -40,11 +40,12 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
   };
   return sdk
     .client({ name: 'ecliptic' })
-    .onNotification(client.session.update, ({ params }) => turnOf(params.sessionId)?.take(params.update))
+    .onNotification(client.session.update, ({ params }) => init.find(params.sessionId)?.hear(params.update))
     .onRequest(client.session.requestPermission, ({ params }) => handle(() => decide(init, params)))
     .onRequest(client.fs.readTextFile, ({ params }) =>
       handle(async () => {
         const { sessionId, path, line, limit } = params;
+        const workspace = workspaceOf(sessionId);
         await allow(sessionId, 'fs.read', workspace.shown(await workspace.locate(path)));
         return { content: await workspace.read(path, line, limit) };
       }),
@@ -52,6 +53,7 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
     .onRequest(client.fs.writeTextFile, ({ params }) =>
       handle(async () => {
         const { sessionId, path, content } = params;
+        const workspace = workspaceOf(sessionId);
         const subject = workspace.shown(await workspace.locate(path));
         await allow(sessionId, 'fs.write', subject, () => workspace.difference(path, content));
         await workspace.write(path, content);
@@ -59,9 +61,10 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
     )
     .onRequest(client.terminal.create, ({ params }) =>
       handle(async () => {
+        const workspace = workspaceOf(params.sessionId);
         await workspace.locate(params.cwd ?? '.');
         await allow(params.sessionId, 'terminal.run', commandLine(params));
-        return { terminalId: await terminals.create(params) };
+        return { terminalId: await terminals.create(params, workspace) };
       }),
     )
     .onRequest(client.terminal.output, ({ params }) => handle(() => terminals.get(params.terminalId).output))
@@ -72,10 +75,11 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
 
 /** Where the turn is cancelled, its questions are withdrawn. */
 async function decide(
-  { agent, gate, find }: RequestsInit,
+  { agent, gate, workspace, find }: RequestsInit,
   request: RequestPermissionRequest,
 ): Promise<RequestPermissionResponse> {
-  const turn = find(request.sessionId)?.turn;
+  const session = find(request.sessionId);
+  const turn = session?.turn;
   if (!turn || turn.signal.aborted) return CANCELLED;
   const { action, subject } = permissionAction(request);
   const { rawInput, locations } = request.toolCall;
@@ -83,8 +87,11 @@ async function decide(
   const summary = `${agent} asks: ${subject}`;
   try {
     const { correlationId, signal } = turn;
-    const options = { summary, details, diff: () => diffOf(request), correlationId, signal };
-    const ruling = await turn.decided(gate.check({ agent, provider: agent, action, subject }, options));
+    const { folder } = session?.workspace ?? workspace;
+    const options = { summary, details, diff: () => diffOf(request), folder, correlationId, signal };
+    const ruling = await turn.decided((onWaiting) =>
+      gate.check({ agent, provider: agent, action, subject }, { ...options, onWaiting }),
+    );
     return answerPermission(ruling, request.options);
   } catch (error) {
     if (error instanceof EclipticError && error.code === 'CANCELLED') return CANCELLED;
@@ -115,10 +122,9 @@ type Option = RequestPermissionRequest['options'][number];
 
 /** Chooses the option that grants the ruling, and never more. */
 function answerPermission(ruling: ActionRuling, options: readonly Option[]): RequestPermissionResponse {
+  // An agent's "always" allows more than what was asked, such as all edits; what is always allowed here is answered here.
   const kinds: readonly Option['kind'][] = ruling.allowed
-    ? ruling.lasting
-      ? ['allow_always', 'allow_once']
-      : ['allow_once']
+    ? ['allow_once', ...(ruling.lasting ? (['allow_always'] as const) : [])]
     : ['reject_once', 'reject_always'];
   for (const kind of kinds) {
     const option = options.find((one) => one.kind === kind);

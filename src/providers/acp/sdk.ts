@@ -1,4 +1,4 @@
-import type { Stream } from '@agentclientprotocol/sdk';
+import type { PromptResponse as StablePromptResponse, Stream } from '@agentclientprotocol/sdk';
 import { Deferred } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -14,6 +14,7 @@ export type {
   ClientConnection,
   CreateTerminalRequest,
   InitializeResponse,
+  LoadSessionResponse,
   McpServer,
   NewSessionResponse,
   PromptRequest,
@@ -33,6 +34,16 @@ export function loadAcpSdk(): Promise<AcpSdk> {
   loading ??= import('@agentclientprotocol/sdk');
   return loading;
 }
+
+/** What a prompt cost, as agents add it to its answer; the protocol's first version does not describe it yet. */
+export interface PromptUsage {
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly cachedReadTokens?: number;
+  readonly cachedWriteTokens?: number;
+}
+
+export type PromptResponse = StablePromptResponse & { readonly usage?: PromptUsage | null };
 
 /** The protocol's JSON-RPC error code for a missing login. */
 export const AUTH_REQUIRED = -32_000;

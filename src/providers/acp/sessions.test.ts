@@ -9,11 +9,16 @@ function make(memory: () => MemoryUse, open: () => Promise<void> = async () => {
   let next = 0;
   const pool = new SessionPool({
     agent: 'mars',
-    async open() {
+    async open(_key, spare) {
+      if (spare) return spare;
       const sessionId = `s${++next}`;
       await open();
       log.push(`+${sessionId}`);
-      return new Conversation({ sessionId, prompt: async () => 'end_turn', cancel: () => {} });
+      return new Conversation({
+        sessionId,
+        prompt: async () => ({ stopReason: 'end_turn' as const }),
+        cancel: () => {},
+      });
     },
     close: ({ sessionId }) => log.push(`-${sessionId}`),
     memory,

@@ -3,6 +3,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Workspace } from '../../system/files/workspace.js';
 import type { Child } from '../../system/process/child.js';
 import type { Children } from '../../system/process/children.js';
+import type { JailRequest } from '../../system/process/jail-settings.js';
 import type { CreateTerminalRequest, TerminalOutputResponse, WaitForTerminalExitResponse } from './sdk.js';
 
 /** Terminals of one agent, running or not. */
@@ -29,15 +30,18 @@ export class Terminals {
   readonly #runtime: Runtime;
   readonly #children: Children;
   readonly #workspace: Workspace;
+  readonly #jail: JailRequest | undefined;
   readonly #terminals = new Map<string, Terminal>();
 
-  constructor(runtime: Runtime, children: Children, workspace: Workspace) {
+  /** Commands run in the agent's own jail. */
+  constructor(runtime: Runtime, children: Children, workspace: Workspace, jail?: JailRequest) {
+    this.#jail = jail;
     this.#runtime = runtime;
     this.#children = children;
     this.#workspace = workspace;
   }
 
-  async create(request: CreateTerminalRequest): Promise<string> {
+  async create(request: CreateTerminalRequest, workspace = this.#workspace): Promise<string> {
     if (this.#terminals.size >= MAX_TERMINALS) {
       throw new EclipticError('QUEUE_FULL', `${MAX_TERMINALS} terminals are open already; release one`);
     }
@@ -46,9 +50,10 @@ export class Terminals {
       command: '/bin/sh',
       // Both outputs in one, in the order of their writing. A command without arguments is a line for the shell.
       args: args?.length ? ['-c', 'exec "$0" "$@" 2>&1', command, ...args] : ['-c', 'exec 2>&1; eval "$0"', command],
-      cwd: await this.#workspace.locate(cwd ?? '.'),
+      cwd: await workspace.locate(cwd ?? '.'),
       env: Object.fromEntries(env.map(({ name, value }) => [name, value])),
       name: command,
+      jail: this.#jail,
     };
     const terminal = new Terminal(await this.#children.start(program), outputByteLimit ?? MAX_OUTPUT_BYTES);
     const id = this.#runtime.id();

@@ -1,5 +1,8 @@
+import type { Usage } from '../../agent/usage.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { EclipticError } from '../../runtime/errors.js';
+import type { ActionRuling } from '../../system/approvals/action-gate.js';
+import type { Approval } from '../../system/approvals/approval-queue.js';
 import type { ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import type { Activity } from '../host/pending-work.js';
 import type { SessionUpdate, StopReason } from './sdk.js';
@@ -15,6 +18,19 @@ export interface AcpAnswer {
   readonly stopReason: StopReason;
 }
 
+/**
+ * The session of a turn: a new one, that of the turn before, one that the agent loaded again, or a new one that begins with
+ * a summary, because the agent could not load the one before.
+ */
+export type SessionState = 'new' | 'continued' | 'loaded' | 'summarised';
+
+export interface SessionNote {
+  /** The agent's own id. */
+  readonly id: string;
+  readonly state: SessionState;
+  readonly reason?: string;
+}
+
 /** One prompt to an agent, and its answer as it comes. */
 export class Turn {
   readonly correlationId: string | undefined;
@@ -23,6 +39,8 @@ export class Turn {
   /** By tool call id: later updates leave the title out. */
   readonly #titles = new Map<string, string>();
   #text = '';
+  /** Decisions of the operator that the work waits for. */
+  #waiting = 0;
 
   constructor(terms: TurnTerms) {
     this.#terms = terms;
@@ -42,14 +60,40 @@ export class Turn {
     this.#abort.abort(reason);
   }
 
-  /** Waits for the operator's decision; the deadline of the work is suspended meanwhile. */
-  async decided<T>(decision: Promise<T>): Promise<T> {
-    const release = this.#terms.activity?.hold();
+  /** The turn begins in this session. */
+  inSession(session: SessionNote): void {
+    this.#terms.onUpdate?.({ kind: 'session', text: sessionText(session), data: session });
+  }
+
+  /** What the turn cost. */
+  used(usage: Usage): void {
+    this.#terms.onUpdate?.({ kind: 'usage', text: '', data: usage });
+  }
+
+  /** Asks for a ruling. While that waits for the operator, the deadline of the work is suspended, and the caller told. */
+  async decided(ask: (onWaiting: (approval: Approval) => void) => Promise<ActionRuling>): Promise<ActionRuling> {
+    let release: (() => void) | undefined;
+    let asked: Approval | undefined;
+    const onWaiting = (approval: Approval) => {
+      asked = approval;
+      release = this.#terms.activity?.hold();
+      this.#waits(1, `waits for its owner’s approval: ${approval.summary} (${approval.id})`);
+    };
     try {
-      return await decision;
+      const ruling = await ask(onWaiting);
+      if (asked) this.#waits(-1, `${asked.summary}: ${ruling.reason}`);
+      return ruling;
+    } catch (error) {
+      if (asked) this.#waits(-1, `${asked.summary}: the question was withdrawn`);
+      throw error;
     } finally {
       release?.();
     }
+  }
+
+  #waits(more: 1 | -1, text: string): void {
+    this.#waiting += more;
+    if (!this.signal.aborted) this.#terms.onUpdate?.({ kind: 'waiting', text, data: this.#waiting });
   }
 
   take(raw: SessionUpdate): void {
@@ -76,6 +120,13 @@ export class Turn {
     }
     return { text: this.#text, stopReason };
   }
+}
+
+/** Empty where there is nothing to say. */
+function sessionText({ state, reason }: SessionNote): string {
+  if (state === 'loaded') return 'the agent has loaded the session of this conversation';
+  if (state !== 'summarised') return '';
+  return `the session of this conversation is not available (${reason}); a new one begins with a summary of it`;
 }
 
 const MARKS = { pending: ' ', in_progress: '…', completed: '✓' } as const;

@@ -1,5 +1,6 @@
 import { type CallbackFailed, guarded } from '../../runtime/callbacks.js';
 import type { EclipticError } from '../../runtime/errors.js';
+import type { BranchReport } from '../../work/branch-report.js';
 
 export const PROVIDER_TYPES = ['acp', 'mcp', 'a2a', 'command', 'model', 'exec'] as const;
 export type ProviderType = (typeof PROVIDER_TYPES)[number];
@@ -29,18 +30,40 @@ export interface ExecuteTerms {
   readonly caller?: string;
   readonly chain?: readonly string[];
   readonly laneId?: string | undefined;
+  /** The working folder of this work, where it is not the provider's own. */
+  readonly folder?: string | undefined;
   /** False refuses the work where no provider can take it now. Default: the work waits for one. */
   readonly wait?: boolean;
 }
 
 /** Part of the answer (`text`), or a report about the work: progress, a plan, a tool call, … */
 export interface ProviderUpdate {
-  readonly kind: 'text' | 'progress' | 'plan' | 'tool-call' | 'artifact' | 'question' | 'usage';
+  readonly kind:
+    | 'text'
+    | 'progress'
+    | 'plan'
+    | 'tool-call'
+    | 'artifact'
+    | 'question'
+    | 'usage'
+    | 'branch'
+    | 'session'
+    | 'waiting';
   readonly text: string;
   /** This `text` replaces the text so far: what came before was not the answer. */
   readonly replaces?: boolean;
-  /** The same for programs, in the provider's own protocol; of `usage`, a `Usage`. */
+  /**
+   * The same for programs, in the provider's own protocol; of `usage`, a `Usage`; of `branch`, a `BranchUpdate`; of `session`, a
+   * `TaskSession`; of `waiting`, how many of the owner's decisions the work waits for.
+   */
   readonly data?: unknown;
+}
+
+/** The data of an update of the kind `branch`. */
+export interface BranchUpdate {
+  readonly report: BranchReport;
+  /** The patch, where one was asked for and it fits into a message. */
+  readonly patch: string | undefined;
 }
 
 /** A provider, or the connection to it, ended unexpectedly. */

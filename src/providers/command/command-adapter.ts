@@ -25,7 +25,7 @@ export class CommandAdapter extends ProcessAdapter<LineSession, ProcessConfig, u
   execute(input: unknown, correlationId: string, terms: ExecuteTerms = {}): Promise<unknown> {
     return this.work(
       (session, activity, onUpdate) =>
-        session.execute(input, correlationId, (update) => {
+        session.execute({ correlationId, input, folder: terms.folder }, (update) => {
           activity.touch();
           onUpdate?.(update);
         }),

@@ -17,6 +17,12 @@ interface Pending {
   readonly onUpdate: ((update: ProviderUpdate) => void) | undefined;
 }
 
+interface LineWork {
+  readonly correlationId: string;
+  readonly input: unknown;
+  readonly folder?: string | undefined;
+}
+
 type Health = Extract<ProgramLine, { type: 'health' }>;
 
 /** A session with one program over the line protocol. */
@@ -64,12 +70,13 @@ export class LineSession implements ProcessSession {
     return this.#ready ?? { heartbeat: true };
   }
 
-  execute(input: unknown, correlationId: string, onUpdate?: (update: ProviderUpdate) => void): WorkHandle<unknown> {
+  /** `folder` is the working folder of this work, where it is not the program's own. */
+  execute(work: LineWork, onUpdate?: (update: ProviderUpdate) => void): WorkHandle<unknown> {
     const id = ++this.#last;
     const done = new Promise<unknown>((resolve, reject) => {
       this.#work.set(id, { resolve, reject, onUpdate });
     });
-    this.#write({ type: 'execute', id, correlationId, input });
+    this.#write({ type: 'execute', id, ...work });
     return { done, cancel: () => this.#write({ type: 'cancel', id }) };
   }
 

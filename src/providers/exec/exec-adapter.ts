@@ -1,6 +1,7 @@
 import { logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Program } from '../../system/process/children.js';
+import { type JailSettings, jailText } from '../../system/process/jail-settings.js';
 import {
   DEFAULT_WORKSPACE,
   parted,
@@ -42,6 +43,8 @@ export interface ExecConfig {
   readonly timeoutMs?: number | undefined;
   /** The task as text with its context behind it, or as one JSON document. Default `text`. */
   readonly stdin?: TaskFormat | undefined;
+  /** A jail of the operating system for the program. Default: none. */
+  readonly jail?: JailSettings | undefined;
   readonly limits?: { readonly memoryMb?: number | undefined } | undefined;
 }
 
@@ -64,6 +67,7 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
   #config: ExecConfig | undefined;
   #leaveLane: (() => void) | undefined;
   #crashes = 0;
+  #jail: string | null = null;
   /** Incremented by each start and end, so that a start that was overtaken does not take effect. */
   #generation = 0;
 
@@ -152,6 +156,7 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
       inFlight: active.length,
       crashes: this.#crashes,
       reason: null,
+      jail: this.#jail,
     };
   }
 
@@ -164,7 +169,8 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
     const progress = new ProgressLines(runtime, clean, onUpdate);
     const run = new ProgramRun(this.#components, {
       provider: this.#id,
-      program: () => this.#program(config, taskVariables(task, correlationId), progress),
+      program: () =>
+        this.#program({ ...config, cwd: terms.folder ?? config.cwd }, taskVariables(task, correlationId), progress),
       input: standardInput(task, stdin),
       timeoutMs: Math.min(timeoutMs, MAX_TIMEOUT_MS),
       memoryMb: limits?.memoryMb ?? HOST_LIMITS.memoryMb,
@@ -177,21 +183,24 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
   }
 
   async #program(config: ExecConfig, task: Record<string, string>, { take }: ProgressLines): Promise<Program> {
-    const { command, args = [], shell = false } = config;
+    const { command, args = [], shell = false, jail } = config;
+    const folder = this.#folderOf(config);
     const settings = await this.#settings(config);
     return {
       ...(shell ? shellProgram(command) : { command, args }),
       name: this.#id,
-      cwd: this.#folderOf(config),
+      cwd: folder,
       env: { ...settings, ...task, ECLIPTIC_LANE_FOLDER: this.#components.lane.folder },
       redact: this.#redactor.clean,
       onStderr: take,
+      jail: jail && { ...jail, name: this.#id, workspace: folder, own: this.#components.lane.folder },
     };
   }
 
   /** Throws where the program cannot be run. */
   async #check(config: ExecConfig): Promise<void> {
-    const { command, args = [], shell, env = {} } = config;
+    const { command, args = [], shell, env = {}, jail } = config;
+    this.#jail = jail ? jailText(await this.#components.children.jailFor(jail)) : null;
     const fault =
       shell && args.length > 0
         ? 'the arguments of a command line belong into the command line'

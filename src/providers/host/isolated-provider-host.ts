@@ -4,6 +4,7 @@ import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
 import type { Children, Program } from '../../system/process/children.js';
+import { jailText } from '../../system/process/jail-settings.js';
 import type { MemoryWatch } from '../../system/process/memory-watch.js';
 import type { RestartPolicy, SupervisedState } from '../../system/process/supervision.js';
 import { Supervisor } from '../../system/process/supervisor.js';
@@ -50,6 +51,8 @@ export interface HostStatus {
   readonly inFlight: number;
   readonly crashes: number;
   readonly reason: string | null;
+  /** The jail of its process, or why there is none; null where none was asked for. */
+  readonly jail: string | null;
 }
 
 /** `init` may take 5 s. */
@@ -71,6 +74,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
   readonly #workEvents: PendingWorkEvents;
   readonly #idle: (() => void)[] = [];
   #crashes = 0;
+  #jail: string | undefined;
   #settle: ((failure?: EclipticError) => void) | undefined;
 
   constructor(components: HostComponents, init: HostInit<Session>) {
@@ -105,6 +109,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
       inFlight: this.#pending.size,
       crashes: this.#crashes,
       reason: 'reason' in state ? state.reason.message : null,
+      jail: this.#jail ?? null,
     };
   }
 
@@ -191,6 +196,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     const { children } = this.#components;
     const { program, connect } = this.#init;
     const child = await children.start({ name: this.provider, ...(await program()) });
+    this.#jail = child.jail && jailText(child.jail);
     let tooLarge: EclipticError | undefined;
     const stopWatching = watchMemory(this.provider, child, this.#components, this.limits, (reason) => {
       tooLarge = reason;

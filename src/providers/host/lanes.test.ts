@@ -17,6 +17,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const member = (provider: string, stopped: string[]): LaneMember => ({
   status: {
     ...{ provider, lane: '', state: 'running', pid: null, memoryBytes: null, inFlight: 0, crashes: 0, reason: null },
+    jail: null,
   },
   stop: async () => void stopped.push(provider),
 });

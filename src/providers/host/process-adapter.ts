@@ -2,6 +2,7 @@ import { untilAborted } from '../../runtime/async.js';
 import { Callbacks, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Child } from '../../system/process/child.js';
+import type { JailRequest, JailSettings } from '../../system/process/jail-settings.js';
 import type { RestartPolicy } from '../../system/process/supervision.js';
 import {
   type CredentialSource,
@@ -34,6 +35,8 @@ export interface ProcessConfig {
   readonly env?: SecretSettings | undefined;
   /** Values to remove from logs and errors. */
   readonly secrets?: readonly string[] | undefined;
+  /** A jail of the operating system for the program. Default: none. */
+  readonly jail?: JailSettings | undefined;
   readonly limits?: Partial<HostLimits> | undefined;
   readonly restart?: Partial<RestartPolicy> | undefined;
 }
@@ -211,7 +214,7 @@ export abstract class ProcessAdapter<
     return redactedError(normalizeError(error, this.type, correlationId), this.#redactor);
   }
 
-  async #program({ command, args = [], cwd, env = {} }: ProcessConfig) {
+  async #program({ command, args = [], cwd, env = {}, jail }: ProcessConfig) {
     const { lane, credentials: source = NO_CREDENTIALS } = this.components;
     const redactor = this.#redactor;
     const owner = { source, provider: this.id, workspace: this.#workspaceId, redactor };
@@ -222,7 +225,14 @@ export abstract class ProcessAdapter<
       cwd: cwd ?? lane.folder,
       env: { ...settings, ECLIPTIC_LANE_FOLDER: lane.folder },
       redact: redactor.clean,
+      jail: this.jailOf({ jail, cwd }),
     };
+  }
+
+  /** The jail of this provider's programs. */
+  protected jailOf({ jail, cwd }: Pick<ProcessConfig, 'cwd' | 'jail'>): JailRequest | undefined {
+    const { folder } = this.components.lane;
+    return jail && { ...jail, name: this.id, workspace: cwd ?? folder, own: folder, mesh: this.type === 'acp' };
   }
 
   #require(): IsolatedProviderHost<Session> {

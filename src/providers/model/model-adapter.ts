@@ -73,6 +73,8 @@ interface Ready {
   readonly client: ChatClient;
   readonly system: string;
   readonly tools: readonly ModelTool[];
+  /** The same tools for another folder. */
+  readonly toolsIn: (folder: string) => readonly ModelTool[];
 }
 
 /** A provider that is a model behind an OpenAI-compatible API, with tools for files, other agents and questions. */
@@ -172,13 +174,14 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   }
 
   async #run(
-    { client, system, tools: all, limits, config }: Ready,
+    { client, system, tools: own, toolsIn, limits, config }: Ready,
     task: WorkerTask,
-    { signal, onUpdate = () => {}, onQuestion }: ExecuteTerms & { signal: AbortSignal },
+    { signal, onUpdate = () => {}, onQuestion, folder }: ExecuteTerms & { signal: AbortSignal },
     correlationId: string,
   ): Promise<unknown> {
     const mark = () => fenceMark(this.#components.runtime);
     const ask = onQuestion && ((text: string) => onQuestion({ kind: 'question', text }));
+    const all = folder === undefined ? own : toolsIn(folder);
     const tools = ask ? all : all.filter((tool) => tool !== askTool);
     const earlier = this.#conversations.get(task.conversation ?? '') ?? [];
     const messages: ChatMessage[] = [
@@ -228,16 +231,15 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
       headers: () => resolveHeaders(owner, headers),
     });
     const agent = this.#agent;
-    const tools = [
-      ...(wanted.includes('files')
-        ? fileTools({ agent: agent.id, gate, workspace: open(config.cwd ?? lane.folder) })
-        : []),
+    const toolsIn = (folder: string) => [
+      ...(wanted.includes('files') ? fileTools({ agent: agent.id, gate, workspace: open(folder) }) : []),
       ...(wanted.includes('mesh') ? meshTools({ agent, registry, gate }) : []),
       ...(wanted.includes('ask') ? [askTool] : []),
       ...(wanted.length > 0 ? [giveUpTool] : []),
     ];
     const role = promptFile === undefined ? await rolePrompt(agent) : await readPrompt(promptFile);
-    return { config, limits, client, tools, system: systemPrompt(role, wanted.includes('files')) };
+    const tools = toolsIn(config.cwd ?? lane.folder);
+    return { config, limits, client, tools, toolsIn, system: systemPrompt(role, wanted.includes('files')) };
   }
 
   async #check({ client, config }: Ready, signal: AbortSignal): Promise<void> {

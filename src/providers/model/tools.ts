@@ -28,13 +28,22 @@ interface ToolInit<S extends z.ZodObject> {
   run(args: z.output<S>, context: ToolContext): Promise<string> | string;
 }
 
+function parametersOf(schema: z.ZodObject): ModelTool['parameters'] {
+  const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: 'input' });
+  return parameters;
+}
+
 /** Makes a tool whose arguments are checked before it runs. */
 export function modelTool<S extends z.ZodObject>({ arguments: schema, ...init }: ToolInit<S>): ModelTool {
-  const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: 'input' });
+  let known: ModelTool['parameters'] | undefined;
   return {
     name: init.name,
     description: init.description,
-    parameters,
+    // Made with the first use: a node without models needs none.
+    get parameters() {
+      known ??= parametersOf(schema);
+      return known;
+    },
     isVerbatim: init.isVerbatim ?? false,
     summary: (args) => {
       const { success, data } = schema.safeParse(args);

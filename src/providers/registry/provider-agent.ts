@@ -3,9 +3,11 @@ import type { Agent } from '../../agent/agent.js';
 import { type AgentTask, plainPayload } from '../../agent/agent-tasks.js';
 import type { Message } from '../../agent/message.js';
 import type { WorkerHealth } from '../../agent/staffing.js';
+import type { TaskSession } from '../../agent/task-messages.js';
 import type { Usage } from '../../agent/usage.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
+import { BRANCH, BRANCH_ARTIFACT } from '../../work/branch-report.js';
+import type { BranchUpdate, ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
 import type { WorkerTask } from '../adapter/worker-task.js';
 import type { ExecuteRoute, ProviderRegistry } from './registry.js';
@@ -63,11 +65,7 @@ export function serveThroughProvider(
       ...common,
       chain: readDelegation(task.metadata, undefined),
       signal: task.signal,
-      onUpdate: (update: ProviderUpdate) => {
-        if (update.kind === 'text') streamed.add(update);
-        else if (update.kind === 'usage') task.usage(update.data as Usage);
-        else if (update.text !== '') task.progress(update.text);
-      },
+      onUpdate: (update: ProviderUpdate) => report(task, streamed, update),
       ...(task.canAsk && { onQuestion: async ({ text }: ProviderUpdate) => textOf((await task.ask(text)).parts) }),
     };
     const output = await execute(workerTaskOf(task), task.thread, terms);
@@ -75,6 +73,24 @@ export function serveThroughProvider(
     return streamed.isEmpty || typeof output !== 'string' ? output : undefined;
   });
   agent.onRequest(({ payload, thread, from }: Message) => execute(askedIn(payload, from), thread, common));
+}
+
+function report(task: AgentTask, streamed: StreamedText, update: ProviderUpdate): void {
+  const { kind, text, data } = update;
+  if (kind === 'text') streamed.add(update);
+  else if (kind === 'usage') task.usage(data as Usage);
+  else if (kind === 'branch') showBranch(task, text, data as BranchUpdate);
+  else if (kind === 'waiting') task.waiting(data as number, text);
+  else {
+    if (kind === 'session') task.session(data as TaskSession);
+    if (text !== '') task.progress(text);
+  }
+}
+
+/** The task's branch, as an artifact beside its result. */
+function showBranch(task: AgentTask, text: string, { report, patch }: BranchUpdate): void {
+  const file = patch !== undefined && { text: patch, filename: `${report.id}.patch`, mediaType: 'text/x-diff' };
+  task.artifact([{ text }, { data: { [BRANCH]: report } }, ...(file ? [file] : [])], { name: BRANCH_ARTIFACT });
 }
 
 /** The text of an answer while it is made: one artifact that grows, and begins again where earlier text was no answer. */

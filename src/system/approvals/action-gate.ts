@@ -107,6 +107,10 @@ interface CheckOptions {
   readonly correlationId?: string | undefined;
   /** Aborting withdraws the question. */
   readonly signal?: AbortSignal | undefined;
+  /** The folder that the action happens in, for the operator. */
+  readonly folder?: string | undefined;
+  /** Called when the operator is asked. */
+  readonly onWaiting?: ((approval: Approval) => void) | undefined;
 }
 
 export interface ActionRuling {
@@ -171,11 +175,13 @@ export class ActionGate {
     return this.#ask(action, options);
   }
 
-  async #ask(action: Action, { summary, details, diff, correlationId, signal }: CheckOptions): Promise<ActionRuling> {
+  async #ask(action: Action, options: CheckOptions): Promise<ActionRuling> {
+    const { summary, details, diff, folder, correlationId, signal, onWaiting } = options;
     const { approvals } = this.#components;
     const { agent, provider, action: kind, subject } = action;
     // Before the questions are counted, so that the limit holds.
     const change = diff ? await diff() : undefined;
+    const rule = ruleFor(action);
     const questions = approvals.waiting.filter((item) => item.kind === ACTION_APPROVAL && item.details.agent === agent);
     if (questions.length >= MAX_QUESTIONS)
       return denied('too-many', `${questions.length} of its questions wait already`);
@@ -186,14 +192,22 @@ export class ActionGate {
         summary: summary ?? `${agent} wants to do ${kind} on ${subject}`,
         details: {
           ...{ ...details, agent, provider: provider ?? null, action: kind, subject, correlationId },
+          ...(folder !== undefined && { folder }),
           ...(change && { diff: change }),
+          ...(rule && { rule }),
         },
         timeoutMs: this.#timeoutMs,
       },
       signal,
+      onWaiting,
     );
     return rulingOf(decision!);
   }
+}
+
+/** The rule that would allow the action without a question. None for a text with `*`, which a rule reads as a pattern. */
+function ruleFor({ agent, action, subject }: Action): ActionRule | undefined {
+  return subject.includes('*') ? undefined : { agent, action, match: subject, decision: 'allow' };
 }
 
 /** Binds an approval to the details that the operator saw: an agent may choose a misleading subject. */

@@ -90,8 +90,12 @@ export class Approvals {
     return (await this.settle(request, signal)).decision!.verdict;
   }
 
-  /** As `ask`, with the whole decision. */
-  async settle(request: ApprovalRequest, signal?: AbortSignal): Promise<Approval> {
+  /** As `ask`, with the whole decision. Calls back when the question waits for a person. */
+  async settle(
+    request: ApprovalRequest,
+    signal?: AbortSignal,
+    onWaiting: (approval: Approval) => void = () => {},
+  ): Promise<Approval> {
     const cancelled = () => new EclipticError('CANCELLED', `"${request.summary}" was withdrawn`);
     if (signal?.aborted) throw cancelled();
     const asked = this.request(request)[0]!;
@@ -112,6 +116,13 @@ export class Approvals {
         reject(cancelled());
       };
       signal?.addEventListener('abort', withdraw);
+      try {
+        onWaiting(asked);
+      } catch (error) {
+        finish();
+        this.withdraw(asked.id);
+        reject(error);
+      }
     });
   }
 

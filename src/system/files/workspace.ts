@@ -90,6 +90,11 @@ export class Workspace {
     });
   }
 
+  /** Opens a file for reading while `work` lasts. */
+  use<T>(path: string, work: (file: FileHandle) => Promise<T>): Promise<T> {
+    return this.#open(path, constants.O_RDONLY, work);
+  }
+
   /** Checks the path again after opening: a link may have been put there meanwhile. */
   async #open<T>(path: string, flags: number, work: (file: FileHandle) => Promise<T>): Promise<T> {
     const real = await this.locate(path);

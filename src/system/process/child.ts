@@ -1,4 +1,5 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
 import { wait, within } from '../../runtime/async.js';
 import { backoffMs } from '../../runtime/backoff.js';
@@ -6,7 +7,8 @@ import { guarded, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
-import { findProcesses, killAll, signalGroup } from './process-table.js';
+import type { JailState } from './jail-settings.js';
+import { findProcesses, killAll, signalGroup, signalProcess } from './process-table.js';
 
 type ChildExit =
   | { readonly kind: 'code'; readonly code: number }
@@ -25,9 +27,15 @@ interface ChildInit {
   readonly left: (group: number | undefined) => Promise<readonly number[]>;
   readonly redact?: ((line: string) => string) | undefined;
   readonly onStderr?: ((lines: readonly string[]) => void) | undefined;
+  /** Absent where none was asked for. */
+  readonly jail?: JailState | undefined;
+  /** Is the process the jail of the program? */
+  readonly isJail?: boolean;
   /** Called when the child and everything that it started are gone. */
   readonly onGone: () => void;
 }
+
+const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals]));
 
 const GRACE_MS = 2_000;
 /** The part of the grace period in which only the end of its input asks the child to exit. */
@@ -72,12 +80,17 @@ export class Child {
     this.#closed = new Promise((resolve) => init.process.once('close', () => resolve()));
     this.exited = new Promise((resolve) => {
       init.process.once('exit', (code, signal) => {
-        const exit: ChildExit = signal ? { kind: 'signal', signal } : { kind: 'code', code: code ?? 0 };
+        const exit = exitOf(code, signal, init.isJail);
         this.#exit = exit;
         void this.stop();
         void this.#lastWords().then(() => resolve(exit));
       });
     });
+  }
+
+  /** The jail that it is in; undefined where none was asked for. */
+  get jail(): JailState | undefined {
+    return this.#init.jail;
   }
 
   get stderr(): readonly string[] {
@@ -150,9 +163,7 @@ export class Child {
     const hold = this.#runtime.hold();
     if (!this.#process.stdin.writableEnded) this.#process.stdin.end();
     const left = !this.#exit && (await this.#emptyBy(() => Math.min(terminateAt, this.#killAt)));
-    if (!left && signalGroup(this.pid, 'SIGTERM')) {
-      // A stopped process receives the signal only when it continues.
-      signalGroup(this.pid, 'SIGCONT');
+    if (!left && (await this.#terminate())) {
       if (!(await this.#emptyBy(() => this.#killAt))) signalGroup(this.pid, 'SIGKILL');
     }
     // The number of a child that has exited may be reused.
@@ -165,6 +176,22 @@ export class Child {
     hold.cancel();
     this.#init.onGone();
     return exit;
+  }
+
+  /** Asks the process group to exit; false where nothing is left of it. */
+  async #terminate(): Promise<boolean> {
+    // A stopped process receives the signal only when it continues.
+    const ask = (send: (signal: NodeJS.Signals) => boolean) => {
+      const isThere = send('SIGTERM');
+      send('SIGCONT');
+      return isThere;
+    };
+    // The kernel ends what is left of a jail that has exited.
+    if (!this.#init.isJail || this.#exit) return ask((signal) => signalGroup(this.pid, signal));
+    // A jail that is asked itself kills its program at once.
+    const group = await findProcesses(this.#runtime, { groups: [this.pid] });
+    for (const pid of group) if (pid !== this.pid) ask((signal) => signalProcess(pid, signal));
+    return group.length > 0;
   }
 
   /** Is the process group empty before that time? */
@@ -220,6 +247,12 @@ export class Child {
       stdin.on('close', settle);
     });
   }
+}
+
+/** A jail ends with the code that a shell would give: 128 and the number of the program's signal. */
+function exitOf(code: number | null, given: NodeJS.Signals | null, isJail = false): ChildExit {
+  const signal = given ?? (isJail && code !== null && code > 128 ? SIGNALS.get(code - 128) : undefined);
+  return signal ? { kind: 'signal', signal } : { kind: 'code', code: code ?? 0 };
 }
 
 function describeExit(exit: ChildExit): string {

@@ -94,7 +94,7 @@ describe('a child process', () => {
     const reading = readLines(child.stdout, (line) => void lines.push(line));
     const sent = Array.from({ length: 1_000 }, (_, n) => JSON.stringify({ n, text: 'ä'.repeat(n) }));
     for (const line of sent) await child.write(`${line}\n`);
-    await vi.waitFor(() => expect(lines).toHaveLength(1_000));
+    await vi.waitFor(() => expect(lines).toHaveLength(1_000), 20_000);
     expect(lines).toEqual(sent);
     expect(await child.stop()).toEqual({ kind: 'code', code: 0 });
     await reading;
@@ -179,7 +179,7 @@ describe('a child process', () => {
     });
     expect(children.size).toBe(0);
     // The guard's pipe is all that may be new.
-    await vi.waitFor(() => expect(openFiles()).toBeLessThanOrEqual(files + 1));
+    await vi.waitFor(() => expect(openFiles()).toBeLessThanOrEqual(files + 1), 20_000);
   });
 
   it('never blocks on stderr, and its last lines are quoted', async () => {
@@ -253,7 +253,7 @@ describe('stopping a child', () => {
     });
     expect(ms).toBeGreaterThan(290);
     expect(ms).toBeLessThan(3_000);
-    await vi.waitFor(() => expect(openFiles()).toBe(files - 3));
+    await vi.waitFor(() => expect(openFiles()).toBe(files - 3), 20_000);
   });
 
   it('may be requested again with a shorter grace period', async () => {
@@ -340,7 +340,7 @@ describe('the children of a node', () => {
     for (let round = 1; round <= cycles; round += 4) {
       await Promise.all([round, round + 1, round + 2, round + 3].map(cycle));
     }
-    await vi.waitFor(() => expect(openFiles()).toBe(files));
+    await vi.waitFor(() => expect(openFiles()).toBe(files), 20_000);
     // vi.waitFor() is no help here: its own timers count as active resources while it polls.
     const deadline = performance.now() + 5_000;
     const active = () => process.getActiveResourcesInfo().toSorted();

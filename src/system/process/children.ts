@@ -6,11 +6,17 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { Child, type StopOptions } from './child.js';
 import { ChildRecords } from './child-records.js';
-import { childEnvironment, type Environment } from './environment.js';
+import { childEnvironment } from './environment.js';
 import { Guard } from './guard.js';
+import { inheritedDescriptors, withoutInherited } from './inherited.js';
+import { type Jailed, type JailKeeper, NO_JAILS } from './jail-keeper.js';
+import type { JailSettings, JailState } from './jail-settings.js';
 import { LeftSearch } from './left-search.js';
 import { processStart, withMark } from './process-table.js';
+import type { Program } from './program.js';
 import { childRecord, namesIn, sweep } from './sweep.js';
+
+export type { Program } from './program.js';
 
 export interface ChildrenInit {
   /**
@@ -18,23 +24,11 @@ export interface ChildrenInit {
    * at a time. Default: a temporary folder, without a next node.
    */
   folder?: string;
+  /** Puts programs into jails. Default: there are none. */
+  jails?: JailKeeper;
 }
 
-export interface Program {
-  readonly command: string;
-  readonly args?: readonly string[];
-  readonly cwd?: string;
-  /** Added to the few environment variables that every child gets. */
-  readonly env?: Environment;
-  /** For logs and errors. Default: the command. */
-  readonly name?: string;
-  /** Removes secrets from each line of its stderr. */
-  readonly redact?: (line: string) => string;
-  /** Called with the lines of its stderr that are not empty, cut to 4,096 characters, with their secrets. */
-  readonly onStderr?: (lines: readonly string[]) => void;
-  /** On Windows, the arguments are not quoted: `cmd.exe` has rules of its own. */
-  readonly verbatim?: boolean;
-}
+type Starting = Omit<Jailed, 'state'> & { readonly state: JailState | undefined };
 
 /**
  * The child processes of one node. They end with the node, however it ends: each has a record and a mark, by which a guard
@@ -47,6 +41,7 @@ export class Children {
   readonly #session: string;
   readonly #running = new Set<Child>();
   readonly #search: LeftSearch;
+  readonly #jails: JailKeeper;
   #parent: string | undefined;
   #records: ChildRecords | undefined;
   #guard: Guard | undefined;
@@ -58,6 +53,7 @@ export class Children {
     this.#init = init;
     this.#session = runtime.id();
     this.#search = new LeftSearch(runtime);
+    this.#jails = init.jails ?? NO_JAILS;
   }
 
   /** Ends processes that an earlier node on that folder left behind. */
@@ -75,6 +71,23 @@ export class Children {
   /** Starts a program; rejects with `PROCESS_START_FAILED` when that cannot be done. */
   async start(program: Program): Promise<Child> {
     if (this.#closing) throw new EclipticError('NODE_STOPPED', 'no more programs are started');
+    if (!program.jail) return this.#start({ program, state: undefined, release() {} });
+    const jailed = await this.#jails.enter(program, program.jail);
+    try {
+      if (this.#closing) throw new EclipticError('NODE_STOPPED', 'no more programs are started');
+      return await this.#start(jailed);
+    } catch (error) {
+      jailed.release();
+      throw error;
+    }
+  }
+
+  /** The jail that a program with these settings would be in. Rejects with `JAIL_UNAVAILABLE` where it must have one. */
+  jailFor(settings: JailSettings): Promise<JailState> {
+    return this.#jails.check(settings);
+  }
+
+  async #start({ program, state, release }: Starting): Promise<Child> {
     const records = this.#prepare();
     const mark = `${this.#session}.${++this.#count}`;
     const process = launch(program, mark);
@@ -88,7 +101,10 @@ export class Children {
       left: (group) => this.#search.find({ group, mark, since: Number(started ?? 0) }),
       redact: program.redact,
       onStderr: program.onStderr,
+      jail: state,
+      isJail: program.isJail ?? false,
       onGone: () => {
+        release();
         this.#running.delete(child);
         this.#attempt('removed', () => records.remove(pid));
       },
@@ -150,7 +166,9 @@ export class Children {
 
 /** A process without a pid did not start; its `error` event says why. */
 function launch(program: Program, mark: string): ChildProcessWithoutNullStreams {
-  const { command, args = [], cwd, env, verbatim = false } = program;
+  const { command, args = [], cwd, env, verbatim = false, isJail } = program;
+  // A descriptor of the node's own parent could be a way out of the jail.
+  const { stdio, done } = withoutInherited(isJail ? inheritedDescriptors() : []);
   try {
     return spawn(command, args, {
       cwd,
@@ -159,9 +177,12 @@ function launch(program: Program, mark: string): ChildProcessWithoutNullStreams 
       detached: true,
       windowsHide: true,
       windowsVerbatimArguments: verbatim,
-    });
+      stdio,
+    }) as ChildProcessWithoutNullStreams;
   } catch (error) {
     throw startFailed(program, error);
+  } finally {
+    done();
   }
 }
 

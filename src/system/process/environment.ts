@@ -61,6 +61,11 @@ export function fileFault(file: string): string | undefined {
   return isAccessible(file, constants.R_OK) ? undefined : `${file} may not be read`;
 }
 
+/** The file of a program that is searched on the PATH; undefined where there is none. */
+export function findOnPath(command: string, environment: Environment): string | undefined {
+  return onPath(command, environment).find((file) => isFile(file) && isAccessible(file, constants.X_OK));
+}
+
 function onPath(command: string, environment: Environment): string[] {
   const path = Object.entries(environment).find(([name]) => name.toUpperCase() === 'PATH')?.[1] ?? DEFAULT_PATH;
   return path.split(delimiter).map((folder) => resolve(folder, command));

@@ -59,7 +59,7 @@ export class Guard {
     this.#started = this.#runtime.stopwatch();
     const sweep = /\.ts$/.test(import.meta.url)
       ? new URL('./sweep-from-source.mjs', import.meta.url)
-      : new URL('./sweep-main.js', import.meta.url);
+      : new URL('./sweep-main.cjs', import.meta.url);
     const guard = spawn(
       '/bin/sh',
       ['-c', SCRIPT, 'ecliptic-guard', this.#folder, process.execPath, fileURLToPath(sweep)],

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 export async function startFromSource(source) {
   const { ECLIPTIC_BUILT_THREADS: built } = process.env;
   if (built) {
-    const name = source.pathname.split('/').pop().replace(/\.ts$/, '.js');
+    const name = source.pathname.split('/').pop().replace(/\.ts$/, '.cjs');
     await import(new URL(name, `${pathToFileURL(built)}/`).href);
     return;
   }

@@ -4,4 +4,4 @@ import { sweep } from './sweep.js';
 /** The guard runs this when its node is gone. */
 const runtime = systemRuntime();
 const hold = runtime.hold();
-await sweep(runtime, process.argv[2]!).finally(() => hold.cancel());
+void sweep(runtime, process.argv[2]!).finally(() => hold.cancel());

@@ -50,15 +50,19 @@ export function vacancies(registry: AgentRegistry, creator: string, unserved: re
   return [...found.values()];
 }
 
-/** Invites each candidate by a proposal; returns the members, and the refusals of the others, at the deadline. */
+/**
+ * Invites each candidate by a proposal; returns the members, and the refusals of the others, at the deadline. The log is at
+ * the broker if all members can use it there.
+ */
 export async function recruit(
   runtime: Runtime,
   propose: (init: ProposalInit) => Negotiation,
   invited: readonly Candidate[],
-  swarm: { id: string; task: string; capabilities: readonly string[]; recruitMs: number; justification: string },
-): Promise<{ members: Member[]; refusals: string[] }> {
+  swarm: Invitation & { recruitMs: number; justification: string },
+): Promise<{ members: Member[]; refusals: string[]; log: SwarmOpening['log'] }> {
   const members: Member[] = [];
   const refusals: string[] = [];
+  let log: SwarmOpening['log'] = swarm.log === undefined ? undefined : 'broker';
   const open = new Set<Negotiation>();
   const answers = invited.map(async ({ name, address, capabilities }) => {
     const negotiation = propose({
@@ -71,7 +75,9 @@ export async function recruit(
     });
     open.add(negotiation);
     try {
-      members.push({ address, capabilities, ...readEntry(await negotiation.result) });
+      const { log: known, ...entry } = readEntry(await negotiation.result);
+      members.push({ address, capabilities, ...entry });
+      if (known !== swarm.log) log = undefined;
     } catch (error) {
       refusals.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
     }
@@ -85,14 +91,19 @@ export async function recruit(
   // In the order of the invitations, not of the answers.
   const order = new Map(invited.map(({ address }, at) => [address, at]));
   members.sort((a, b) => order.get(a.address)! - order.get(b.address)!);
-  return { members, refusals };
+  return { members, refusals, log };
 }
 
 /**
- * The voters: the creator, and one member of every other node, those with work first. Agents of one node fail together, so
- * a second one would add nothing; and an even number tolerates no more failures than one less.
+ * The seats: the creator, and one member of every other node, those with work first. Agents of one node fail together, so
+ * a second one would add nothing; and an even number of voters tolerates no more failures than one less.
  */
-export function seatsOf(creator: string, participants: readonly string[], standby: readonly string[]): string[] {
+export function seatsOf(
+  creator: string,
+  participants: readonly string[],
+  standby: readonly string[],
+  log: SwarmOpening['log'],
+): string[] {
   const seats = [creator];
   const nodes = new Set([nodeOf(creator)]);
   for (const address of [...participants, ...standby]) {
@@ -100,10 +111,10 @@ export function seatsOf(creator: string, participants: readonly string[], standb
     nodes.add(nodeOf(address));
     seats.push(address);
   }
-  return seats.length % 2 === 0 ? seats.slice(0, -1) : seats;
+  return seats.length % 2 === 0 && log === undefined ? seats.slice(0, -1) : seats;
 }
 
-function nodeOf(address: string): string {
+export function nodeOf(address: string): string {
   return address.slice(address.indexOf('@') + 1);
 }
 
@@ -115,33 +126,39 @@ export interface Invitation {
   readonly task: string;
   /** Of all members together. */
   readonly capabilities: readonly string[];
+  /** What the creator wrote in the log that it wants to use at the broker: who finds it there can use the log too. */
+  readonly log?: string | undefined;
 }
 
 /** What a new member reports of itself. */
 interface Entry {
   readonly load: number;
   readonly capacity: number;
+  /** That of the invitation, if it was found. */
+  readonly log: string | undefined;
 }
 
-function invitationTo({ id, task, capabilities }: Pick<SwarmOpening, 'id' | 'task' | 'capabilities'>): unknown {
-  return { [SWARM]: { id, task, capabilities } };
+function invitationTo({ id, task, capabilities, log }: Invitation): unknown {
+  return { [SWARM]: { id, task, capabilities, ...(log && { log }) } };
 }
 
 /** The invitation in a proposal's input, if it is one. */
 export function invitationIn(input: unknown): Invitation | undefined {
   if (typeof input !== 'object' || input === null || !(SWARM in input)) return undefined;
-  const { id, task, capabilities } = (input as Record<typeof SWARM, Partial<Invitation>>)[SWARM];
+  const { id, task, capabilities, log } = (input as Record<typeof SWARM, Partial<Invitation>>)[SWARM];
   if (typeof id !== 'string' || id.length > 64 || typeof task !== 'string' || !Array.isArray(capabilities)) {
     return undefined;
   }
-  return { id, task, capabilities: capabilities.filter((one): one is string => typeof one === 'string') };
+  const wanted = capabilities.filter((one): one is string => typeof one === 'string');
+  return { id, task, capabilities: wanted, log: typeof log === 'string' ? log : undefined };
 }
 
 /** Reads a new member's report. Default: no load, and one sub-task at a time. */
 function readEntry(said: unknown): Entry {
-  const { load, capacity } = (typeof said === 'object' && said !== null ? said : {}) as Partial<Entry>;
+  const { load, capacity, log } = (typeof said === 'object' && said !== null ? said : {}) as Partial<Entry>;
   const whole = Number.isSafeInteger(capacity) && capacity! > 0 ? Math.min(capacity!, 1_024) : 1;
-  return { load: typeof load === 'number' && load >= 0 ? load : 0, capacity: whole };
+  const free = typeof load === 'number' && load >= 0 ? load : 0;
+  return { load: free, capacity: whole, log: typeof log === 'string' ? log : undefined };
 }
 
 /** An invitation as an author's handler gets it: accepting it is taking part. */

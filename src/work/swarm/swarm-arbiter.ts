@@ -1,6 +1,6 @@
 import { cutText } from '../../runtime/text.js';
+import type { RecordLog } from '../../store/shared/record-log.js';
 import { leases } from './assignment.js';
-import type { RaftLog } from './raft-log.js';
 import { capableOf, SwarmBoard } from './swarm-board.js';
 import type { Emit, MessageOf, SwarmMessage } from './swarm-messages.js';
 import type { Member, SwarmOpening, SwarmRecord } from './swarm-records.js';
@@ -10,7 +10,7 @@ const WORK_CHARS = 900_000;
 /** With at most this many dependencies the work fits, whatever their results are. */
 const CLOSE_LOOK = 8;
 
-/** The arbiter of one term: it alone writes records, and tells members which were settled. */
+/** The arbiter of one epoch, which leads the log: it alone writes records, and tells members which were settled. */
 export class SwarmArbiter {
   /** All records that it has written, settled or not. */
   readonly tentative = new SwarmBoard();
@@ -18,7 +18,7 @@ export class SwarmArbiter {
   late = 0;
   readonly #me: string;
   readonly #swarm: SwarmOpening;
-  readonly #raft: RaftLog;
+  readonly #log: RecordLog<SwarmRecord>;
   /** The settled records. */
   readonly #board: SwarmBoard;
   readonly #emit: Emit;
@@ -28,14 +28,14 @@ export class SwarmArbiter {
   readonly #unserved = new Map<string, number>();
   #now: number;
 
-  constructor(swarm: SwarmOpening, raft: RaftLog, board: SwarmBoard, emit: Emit, now: number) {
-    this.#me = raft.me;
+  constructor(swarm: SwarmOpening, log: RecordLog<SwarmRecord>, board: SwarmBoard, emit: Emit, now: number) {
+    this.#me = log.me;
     this.#swarm = swarm;
-    this.#raft = raft;
+    this.#log = log;
     this.#board = board;
     this.#emit = emit;
     this.#now = now;
-    for (const [at, { record }] of raft.log.entries()) this.tentative.apply(at + 1, record);
+    for (const [at, { record }] of log.read(0).entries()) this.tentative.apply(at + 1, record);
     for (const address of this.#audience()) this.#heard.set(address, now);
   }
 
@@ -58,9 +58,9 @@ export class SwarmArbiter {
 
   propose(records: readonly SwarmRecord[]): void {
     if (records.length === 0) return;
-    const first = this.#raft.log.length + 1;
-    this.#raft.propose(records);
-    for (const [at, record] of records.entries()) this.tentative.apply(first + at, record);
+    const { last } = this.#log;
+    if (!this.#log.append(last, records)) return;
+    for (const [at, record] of records.entries()) this.tentative.apply(last + at + 1, record);
     if (!records.some(({ type }) => type === 'open' || type === 'join')) return;
     // A new member counts as live to begin with.
     for (const address of this.tentative.members.keys()) {
@@ -117,7 +117,7 @@ export class SwarmArbiter {
     }
     const settled = this.#board.subTasks.get(id);
     // Only settled records say that a finding is too late: others may still be replaced.
-    if (lease > this.#raft.commitIndex || (settled?.status === 'running' && settled.lease === lease)) return;
+    if (lease > this.#log.settled || (settled?.status === 'running' && settled.lease === lease)) return;
     if (settled?.status !== 'completed' || settled.lease !== lease) this.late++;
     this.#send(from, { type: 'taken', leases: [lease] });
   }
@@ -154,7 +154,7 @@ export class SwarmArbiter {
       const { status, assigned } = this.#board.subTasks.get(record.subTask)!;
       if (status === 'running' && assigned === record.holder) this.#giveWork(record.subTask);
     } else if (record.type === 'result' || record.type === 'failure') {
-      const lease = this.#raft.log[record.lease - 1]?.record;
+      const lease = this.#log.read(record.lease - 1, record.lease)[0]?.record;
       if (lease?.type === 'lease') this.#send(lease.holder, { type: 'taken', leases: [record.lease] });
     }
   }
@@ -207,8 +207,8 @@ export class SwarmArbiter {
   #beat(address: string): void {
     if (address === this.#me) return;
     const { end, members } = this.#board;
-    const { term: epoch, commitIndex: settled, heardMajorityAt } = this.#raft;
-    const firm = this.#now - heardMajorityAt <= this.#swarm.rules.leaseMs;
+    const { epoch, settled, inTouchAt } = this.#log;
+    const firm = this.#now - inTouchAt <= this.#swarm.rules.leaseMs;
     const holds = this.leasesOf(address);
     // The swarm is sent along until the member reports that it knows it.
     const known = this.#pulses.get(address)?.members === members.size;
@@ -230,7 +230,7 @@ export class SwarmArbiter {
     }
     const about = { subTask: id, description, requiredCapabilities, task: this.#swarm.task, dependencies };
     const work = { ...about, ...(input !== undefined && { input }) };
-    this.#send(assigned, { type: 'work', epoch: this.#raft.term, lease, work });
+    this.#send(assigned, { type: 'work', epoch: this.#log.epoch, lease, work });
   }
 
   #send(to: string, message: SwarmMessage): void {

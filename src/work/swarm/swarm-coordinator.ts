@@ -2,13 +2,15 @@ import type { SharedDocument } from '../../documents/document.js';
 import { fullAddress } from '../../mesh/address.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import { vacancyFor } from '../../mesh/staffing.js';
+import { within } from '../../runtime/async.js';
 import { type CallbackFailed, Callbacks, callGuarded, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import type { Bid, Engagement, Negotiation, ProposalInit } from '../proposals/proposal.js';
 import { assignPlan } from './assignment.js';
+import { reservation, reservationIn } from './claimed-log.js';
 import type { StoredParticipation } from './participation-records.js';
-import { candidates, invitationIn, recruit, seatsOf, vacancies } from './recruiting.js';
+import { candidates, type Invitation, invitationIn, nodeOf, recruit, seatsOf, vacancies } from './recruiting.js';
 import type { SwarmMessage } from './swarm-messages.js';
 import { type ParticipationComponents, SwarmParticipation, toFinding, type WorkInHand } from './swarm-participation.js';
 import { capabilitiesOf, planByCapability, planRecords, readPlan, type SwarmPlan } from './swarm-plan.js';
@@ -54,7 +56,7 @@ export interface SwarmOptions {
 
 export interface CoordinatorComponents
   extends Pick<ParticipationComponents, 'runtime' | 'openDocument'>,
-    Partial<Pick<ParticipationComponents, 'records' | 'onNews' | 'callbackFailed'>> {
+    Partial<Pick<ParticipationComponents, 'records' | 'logs' | 'onNews' | 'callbackFailed'>> {
   registry: AgentRegistry;
   agent: SwarmAgent;
   /** Sends to another member, in the swarm's thread. */
@@ -67,6 +69,8 @@ export interface CoordinatorComponents
 
 /** Without a settled record for this long, waiting callers get `SWARM_STALLED`. */
 const STALL_MS = 60_000;
+/** How long the broker has to answer before a swarm does without. */
+const BROKER_MS = 1_000;
 /** Ended swarms that stay in memory. */
 const MAX_OVER = 100;
 
@@ -104,7 +108,7 @@ export class SwarmCoordinator {
     return this.#participations;
   }
 
-  /** Resolves when the swarm is active, which a majority of its seats has on record. */
+  /** Resolves when the swarm is active, which is then a settled record. */
   async createSwarm(
     taskDescription: string,
     requiredCapabilities: readonly string[],
@@ -118,8 +122,9 @@ export class SwarmCoordinator {
     if (this.#participations.has(id)) throw new EclipticError('SWARM_EXISTS', `there is a swarm ${id} already`);
     const invited = candidates(registry, agent.agentId, capabilities, (name) => this.#inFull(name));
     if (aggregator !== undefined) this.#inviteToo(invited, aggregator, plan);
-    const about = { id, task: taskDescription, capabilities, recruitMs, justification };
-    const { members, refusals } = await recruit(runtime, (init) => agent.propose(init), invited, about);
+    const wanted = await this.#reserveLog(id);
+    const about = { id, task: taskDescription, capabilities, log: wanted, recruitMs, justification };
+    const { members, refusals, log } = await recruit(runtime, (init) => agent.propose(init), invited, about);
     const assigned = assignPlan(plan, members);
     const unserved = plan.filter((subTask) => assigned.get(subTask) === undefined);
     if (unserved.length > 0) throw noMemberFor(id, unserved, refusals, vacancies(registry, agent.agentId, unserved));
@@ -134,7 +139,8 @@ export class SwarmCoordinator {
       createdAt: runtime.now(),
       rules: { leaseMs, attempts, patienceMs },
       members,
-      seats: seatsOf(agent.address, participants, standby),
+      seats: seatsOf(agent.address, participants, standby, log),
+      ...(log && { log }),
       ...(aggregator !== undefined && { aggregate: AGGREGATE }),
     };
     const participation = await this.#enter(id, agent.address, true);
@@ -223,10 +229,29 @@ export class SwarmCoordinator {
     if (!invitation) return false;
     const { agent } = this.#components;
     const load = bid.load ?? agent.load();
-    this.#enter(invitation.id, this.#inFull(from), true)
-      .then(() => engagement.complete({ load, capacity: this.capacity }))
+    const creator = this.#inFull(from);
+    this.#enter(invitation.id, creator, true)
+      .then(() => this.#usableLog(invitation, creator))
+      .then((log) => engagement.complete({ load, capacity: this.capacity, ...(log && { log }) }))
       .catch((error: unknown) => engagement.fail(error).catch(() => {}));
     return true;
+  }
+
+  /** Begins a log at the broker, if there is one that answers. Members that find the result there use the same broker. */
+  async #reserveLog(swarmId: string): Promise<string | undefined> {
+    const { logs, runtime } = this.#components;
+    const id = runtime.id();
+    const reserved = logs?.append(swarmId, 0, reservation(id)).catch(() => undefined);
+    const sequence = reserved && (await within(runtime, reserved, BROKER_MS, () => undefined));
+    return sequence === undefined ? undefined : id;
+  }
+
+  async #usableLog({ id, log }: Invitation, creator: string): Promise<string | undefined> {
+    const { logs, runtime } = this.#components;
+    const reading = log === undefined ? undefined : logs?.read(id, 0).catch(() => undefined);
+    const tail = reading && (await within(runtime, reading, BROKER_MS, () => undefined));
+    const [first] = tail?.values.filter(({ writer }) => writer === nodeOf(creator)) ?? [];
+    return first && reservationIn(first.value) === log ? log : undefined;
   }
 
   /** Closes all participations; stored ones go on when the agent joins again. */
@@ -284,11 +309,12 @@ export class SwarmCoordinator {
   }
 
   #add(swarmId: string, sponsor: string, seat: boolean, memory?: StoredParticipation['memory']): SwarmParticipation {
-    const { agent, runtime, records, send, openDocument, onNews = () => {} } = this.#components;
+    const { agent, runtime, records, logs, send, openDocument, onNews = () => {} } = this.#components;
     const participation = new SwarmParticipation(
       {
         runtime,
         records,
+        logs,
         agentId: agent.agentId,
         send: (to, message) => send(swarmId, to, message),
         load: () => agent.load(),

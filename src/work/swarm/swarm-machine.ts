@@ -1,5 +1,7 @@
 import type { Usage } from '../usage.js';
+import { ClaimedLog } from './claimed-log.js';
 import { RaftLog, type RaftMemory } from './raft-log.js';
+import { logEffects, type SeatLog, type SharedLogEvent } from './seat-log.js';
 import { SwarmArbiter } from './swarm-arbiter.js';
 import { SwarmBoard } from './swarm-board.js';
 import type { Finding, Found, MessageOf, SwarmEffect, SwarmMessage } from './swarm-messages.js';
@@ -11,6 +13,7 @@ export type SwarmEvent =
   | { readonly type: 'message'; readonly from: string; readonly message: SwarmMessage }
   /** The log is on disk up to that record. */
   | { readonly type: 'kept'; readonly term: number; readonly n: number }
+  | { readonly type: 'broker'; readonly event: SharedLogEvent }
   /** The worker of this member is done. */
   | { readonly type: 'worked'; readonly lease: number; readonly finding: Finding; readonly usage?: Usage | undefined }
   | { readonly type: 'load'; readonly load: number }
@@ -37,7 +40,9 @@ export interface SwarmMachineInit {
   readonly seat: boolean;
   readonly now: number;
   readonly memory?: SwarmMemory;
-  /** With no majority in touch for this long, the swarm counts as stalled. */
+  /** Unique to this process, if it can use a log at the broker. */
+  readonly run?: string | undefined;
+  /** If nothing can be settled for this long, the swarm counts as stalled. */
   readonly stallMs: number;
 }
 
@@ -60,7 +65,9 @@ export class SwarmMachine {
   stalled: string | undefined;
   endedAs: SwarmEnd | undefined;
   readonly #init: SwarmMachineInit;
-  #raft: RaftLog | undefined;
+  #log: SeatLog | undefined;
+  /** The log that the swarm may have at the broker, until the swarm is known. */
+  #awaited: ClaimedLog | undefined;
   #arbiterRole: SwarmArbiter | undefined;
   #worker: SwarmWorker;
   #applied = 0;
@@ -70,7 +77,7 @@ export class SwarmMachine {
   /** Sent again until the swarm has taken this member in. */
   #joining: Member | undefined;
   #late = 0;
-  /** When it last heard from an arbiter that a majority follows. */
+  /** When it last heard from an arbiter that can settle records. */
   #firmAt: number;
   #awakeUntil = Number.NEGATIVE_INFINITY;
   #now: number;
@@ -84,25 +91,30 @@ export class SwarmMachine {
     this.#firmAt = init.now;
     this.#worker = new SwarmWorker(this.#emit, init.memory?.findings);
     if (init.memory) this.#remember(init.memory);
+    if (!this.swarm && init.seat) this.#awaited = this.#claimedLog([]);
   }
 
   get isArbiter(): boolean {
     return this.#arbiterRole !== undefined;
   }
 
-  /** Is it a voter? */
   get seated(): boolean {
-    return this.#raft !== undefined;
+    return this.#log !== undefined;
+  }
+
+  /** Does it want to know when the log at the broker grows? */
+  get usesBroker(): boolean {
+    return this.endedAs === undefined && (this.#awaited ?? this.#log) instanceof ClaimedLog;
   }
 
   /** The committed records, oldest first; empty for a member without a seat, which has no log. */
   get settled(): readonly Entry[] {
-    return this.#raft?.log.slice(0, this.#raft.commitIndex) ?? [];
+    return this.#log?.read(0, this.#log.settled) ?? [];
   }
 
   /** How many records are committed. */
   get settledCount(): number {
-    return this.#raft?.commitIndex ?? 0;
+    return this.#log?.settled ?? 0;
   }
 
   /** Is there nothing to do until a message comes? */
@@ -110,7 +122,7 @@ export class SwarmMachine {
     return this.endedAs !== undefined && (this.#now > this.#awakeUntil || this.#arbiterRole?.everybodyKnows === true);
   }
 
-  /** Is the board up to date? Not while this member is out of touch with a majority. */
+  /** Is the board up to date? Not while this member is out of touch with an arbiter that can settle records. */
   get confirmed(): boolean {
     return this.endedAs !== undefined || this.#now - this.#inTouchAt() <= (this.swarm?.rules.leaseMs ?? 0);
   }
@@ -131,7 +143,7 @@ export class SwarmMachine {
   create(swarm: SwarmOpening, plan: readonly SwarmRecord[], now: number): readonly SwarmEffect[] {
     this.#now = now;
     this.#adopt(swarm, NO_MEMORY());
-    this.#raft!.create(now);
+    this.#log!.create(now);
     this.#becomeArbiter();
     this.#arbiterRole!.propose([{ type: 'open', swarm }, ...plan, { type: 'begin' }]);
     this.#arbiterRole!.decide();
@@ -148,7 +160,10 @@ export class SwarmMachine {
         this.#receive(event.from, event.message);
         break;
       case 'kept':
-        this.#raft?.stored(event.term, event.n);
+        this.#log?.take(event, now);
+        break;
+      case 'broker':
+        this.#onBroker(event.event);
         break;
       case 'worked':
         this.#worker.worked(event.lease, event.finding, event.usage, this.arbiter);
@@ -169,7 +184,7 @@ export class SwarmMachine {
   }
 
   #tick(): void {
-    this.#raft?.tick(this.#now);
+    (this.#awaited ?? this.#log)?.tick(this.#now);
     this.#arbiterRole?.tick(this.#now);
     if (this.#arbiterRole) {
       // As a worker the arbiter follows itself, and sends itself no beats.
@@ -182,7 +197,7 @@ export class SwarmMachine {
   }
 
   #inTouchAt(): number {
-    return this.#arbiterRole ? this.#raft!.heardMajorityAt : this.#firmAt;
+    return this.#arbiterRole ? this.#log!.inTouchAt : this.#firmAt;
   }
 
   #judgeStall(): void {
@@ -195,6 +210,7 @@ export class SwarmMachine {
 
   #whyStalled(): string {
     if (!this.swarm) return 'nothing was heard of the swarm';
+    if (this.swarm.log && this.#arbiterRole) return 'the broker with the swarm’s records cannot be reached';
     if (this.#arbiterRole) return `no majority of the swarm’s ${this.swarm.seats.length} seats can be reached`;
     return 'the swarm’s arbiter cannot be reached, and no other has been agreed on';
   }
@@ -208,11 +224,11 @@ export class SwarmMachine {
       case 'ask':
         // A seat was away when the swarm ended, and must hear of the end.
         if (this.endedAs) this.#awakeUntil = this.#now + LINGER_MS;
-        this.#raft?.receive(from, message, this.#now);
+        this.#log?.take({ type: 'message', from, message }, this.#now);
         return;
       case 'ack':
       case 'vote':
-        this.#raft?.receive(from, message, this.#now);
+        this.#log?.take({ type: 'message', from, message }, this.#now);
         return;
       case 'beat':
         this.#onBeat(from, message);
@@ -251,28 +267,45 @@ export class SwarmMachine {
   /** A seat learns what the swarm is from the first record, which only the creator may send. */
   #onAppend(from: string, message: MessageOf<'append'>): void {
     const first = message.prior === 0 ? message.entries[0]?.record : undefined;
-    if (!this.#raft && this.#init.seat && first?.type === 'open' && this.#believes(from, first.swarm))
-      this.#adopt(first.swarm, NO_MEMORY());
-    if (!this.#raft) return;
-    this.#raft.receive(from, message, this.#now);
-    if (this.#raft.arbiter === from) this.#follow(from, this.#raft.term);
+    const opened = !this.#log && this.#init.seat && first?.type === 'open' ? first.swarm : undefined;
+    if (opened && opened.log === undefined && this.#believes(from, opened)) this.#adopt(opened, NO_MEMORY());
+    if (!this.#log) return;
+    this.#log.take({ type: 'message', from, message }, this.#now);
+    if (this.#log.leader === from) this.#follow(from, this.#log.epoch);
+  }
+
+  /** A seat learns what the swarm is from the first record at the broker, or from a beat that came before. */
+  #onBroker(event: SharedLogEvent): void {
+    const log = this.#awaited ?? this.#log;
+    log?.take(event, this.#now);
+    const first = this.#awaited?.read(0, 1)[0]?.record;
+    if (first?.type === 'open') this.#adopt(first.swarm, NO_MEMORY());
+    if (first?.type === 'open' && !this.#log) this.#learn(first.swarm);
+    if (log?.leader !== undefined && log.epoch > this.term) this.#follow(log.leader, log.epoch);
   }
 
   #onBeat(from: string, { epoch, settled, holds, firm, ended, swarm }: MessageOf<'beat'>): void {
-    if (swarm && !this.#raft && this.#believes(from, swarm)) {
-      this.swarm = swarm;
-      this.#emit({ type: 'keep-opening', swarm });
-      this.#emit({ type: 'changed', subTasks: [] });
+    if (swarm && !this.#log && this.#believes(from, swarm)) {
+      if (!swarm.log || !swarm.seats.includes(this.me)) this.#awaited = undefined;
+      this.#learn(swarm);
     }
     if (!this.#obeys(from, epoch)) return;
     this.#follow(from, epoch);
     if (firm) this.#firmAt = this.#now;
+    this.#log?.heard(from, { epoch, settled }, this.#now);
     this.#worker.comply(from, settled, holds);
     // A seat learns the end from the records, so that it has the results too.
-    if (ended && !this.#raft) this.#end(ended);
-    const members = this.#raft ? this.board.members.size : (this.swarm?.members.length ?? 0);
+    if (ended && !this.#log) this.#end(ended);
+    const members = this.#log ? this.board.members.size : (this.swarm?.members.length ?? 0);
     const about = { epoch, load: this.#load, holding: this.#worker.leases, members };
     this.#emit({ type: 'send', to: from, message: { type: 'pulse', ...about, ended: this.endedAs !== undefined } });
+  }
+
+  /** A member without a seat has no log, and so stores what the swarm is. */
+  #learn(swarm: SwarmOpening): void {
+    this.swarm = swarm;
+    this.#emit({ type: 'keep-opening', swarm });
+    this.#emit({ type: 'changed', subTasks: [] });
   }
 
   /** Believes the sponsor, and seats of a swarm that the sponsor vouches for. */
@@ -312,29 +345,32 @@ export class SwarmMachine {
 
   #adopt(swarm: SwarmOpening, memory: RaftMemory): void {
     this.swarm = swarm;
+    const awaited = this.#awaited;
+    this.#awaited = undefined;
     if (!swarm.seats.includes(this.me)) return;
-    const { leaseMs } = swarm.rules;
-    this.#raft = new RaftLog(
-      this.me,
-      swarm.seats,
-      memory,
-      { leaseMs, beatMs: beatMs(swarm) },
-      {
-        send: (to, message) => this.#emit({ type: 'send', to, message }),
-        keep: (keep) => this.#emit({ type: 'keep', keep }),
-      },
-      this.#now,
-    );
+    if (swarm.log) {
+      this.#log = awaited ?? this.#claimedLog(memory.log);
+      return;
+    }
+    const timing = { leaseMs: swarm.rules.leaseMs, beatMs: beatMs(swarm) };
+    this.#log = new RaftLog(this.me, swarm.seats, memory, timing, logEffects(this.#emit), this.#now);
+  }
+
+  /** Undefined on a node that has no broker. */
+  #claimedLog(log: readonly Entry[]): ClaimedLog | undefined {
+    const { me, swarmId, sponsor, run } = this.#init;
+    if (run === undefined) return undefined;
+    return new ClaimedLog({ me, swarmId, creator: sponsor, run, log }, logEffects(this.#emit), this.#now);
   }
 
   #remember({ term, votedFor, log, opening, ended }: SwarmMemory): void {
     const first = log[0]?.record;
-    // A seat without its log has lost its votes, and is a seat no more.
-    if (first?.type === 'open') this.#adopt(first.swarm, { term, votedFor, log });
-    else this.swarm = opening;
-    if (!ended) return;
-    if (this.#raft) this.#raft.commitIndex = log.length;
+    const swarm = first?.type === 'open' ? first.swarm : opening;
+    this.swarm = swarm;
+    // Without its log, a seat of Raft has lost its votes, and is a seat no more.
+    if (swarm && (first || swarm.log)) this.#adopt(swarm, { term, votedFor, log, settled: ended ? log.length : 0 });
     this.#apply();
+    if (!ended) return;
     this.endedAs ??= this.board.end ?? { status: 'failed', reason: 'how it ended is unknown' };
     this.#effects = [];
   }
@@ -348,20 +384,19 @@ export class SwarmMachine {
   }
 
   #becomeArbiter(): void {
-    const raft = this.#raft!;
-    this.#arbiterRole = new SwarmArbiter(this.swarm!, raft, this.board, this.#emit, this.#now);
-    this.#follow(this.me, raft.term);
+    const log = this.#log!;
+    this.#arbiterRole = new SwarmArbiter(this.swarm!, log, this.board, this.#emit, this.#now);
+    this.#follow(this.me, log.epoch);
   }
 
-  /** Becomes or resigns as arbiter as the seats voted, applies committed records, and sends new ones. */
+  /** Becomes or resigns as arbiter as the log says, applies settled records, and has new ones settled. */
   #finish(): readonly SwarmEffect[] {
-    const raft = this.#raft;
-    if (raft) {
-      if (raft.role !== 'arbiter') this.#resignAsArbiter();
+    if (this.#log) {
+      if (!this.#log.isLeading) this.#resignAsArbiter();
       else if (!this.#arbiterRole) this.#becomeArbiter();
       this.#apply();
-      raft.flush();
     }
+    (this.#awaited ?? this.#log)?.flush();
     const effects = this.#effects;
     this.#effects = [];
     return effects;
@@ -373,18 +408,17 @@ export class SwarmMachine {
   }
 
   #apply(): void {
-    const raft = this.#raft;
-    if (!raft || this.#applied >= raft.commitIndex) return;
+    const log = this.#log;
+    if (!log || this.#applied >= log.settled) return;
     const changed = new Set<string>();
     const escalated = this.board.escalations.length;
-    const from = this.#applied;
-    while (this.#applied < raft.commitIndex) {
-      const { record } = raft.log[this.#applied]!;
+    const settled = log.read(this.#applied, log.settled);
+    for (const { record } of settled) {
       this.board.apply(++this.#applied, record);
       if ('subTask' in record) changed.add(record.subTask);
       else if (record.type === 'plan') for (const { id } of record.subTasks) changed.add(id);
     }
-    for (let at = from; this.#arbiterRole && at < this.#applied; at++) this.#arbiterRole.tell(raft.log[at]!.record);
+    for (const { record } of settled) this.#arbiterRole?.tell(record);
     this.#emit({ type: 'changed', subTasks: [...changed] });
     for (const escalation of this.board.escalations.slice(escalated)) this.#emit({ type: 'escalated', escalation });
     if (this.board.end) this.#end(this.board.end);

@@ -104,7 +104,7 @@ export function readSwarmMessage(payload: unknown): SwarmMessage | undefined {
   return MessageSchema.safeParse(payload).data;
 }
 
-/** What must be on disk before anything that relies on it is sent. */
+/** What must be on disk before anything that relies on it is sent. The log of a broker has no votes. */
 export interface RaftWrite {
   readonly term: number;
   readonly votedFor: string | null;
@@ -117,6 +117,9 @@ export interface RaftWrite {
 export type SwarmEffect =
   | { readonly type: 'send'; readonly to: string; readonly message: SwarmMessage }
   | { readonly type: 'keep'; readonly keep: RaftWrite }
+  /** Appends to the swarm's log at the broker, or reads it. The answer is an event. */
+  | { readonly type: 'append'; readonly expectedLast: number; readonly value: unknown }
+  | { readonly type: 'read'; readonly above: number }
   | { readonly type: 'keep-opening'; readonly swarm: SwarmOpening }
   | { readonly type: 'keep-finding'; readonly lease: number; readonly found: Found }
   | { readonly type: 'drop-finding'; readonly lease: number }
@@ -125,7 +128,7 @@ export type SwarmEffect =
   /** Settled records changed these sub-tasks; an empty list stands for any other change of the board. */
   | { readonly type: 'changed'; readonly subTasks: readonly string[] }
   | { readonly type: 'escalated'; readonly escalation: SwarmEscalation }
-  /** A majority has been out of reach for too long. */
+  /** Nothing could be settled for too long. */
   | { readonly type: 'stalled'; readonly reason: string }
   | { readonly type: 'resumed' }
   | { readonly type: 'ended' };

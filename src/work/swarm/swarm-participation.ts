@@ -5,8 +5,10 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import { Fifo } from '../../runtime/fifo.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
+import type { SharedLogs } from '../../store/shared/record-log.js';
 import { addUsage, NO_USAGE, type Usage, usageIn } from '../usage.js';
 import { BoardDocument } from './board-document.js';
+import { BrokerLog } from './broker-log.js';
 import { isKeeping, type KeepingEffect, type ParticipationRecords } from './participation-records.js';
 import { beatMs, type SwarmEvent, SwarmMachine, type SwarmMachineInit } from './swarm-machine.js';
 import type { Finding, SwarmEffect, SwarmMessage, Work } from './swarm-messages.js';
@@ -25,6 +27,8 @@ export interface ParticipationComponents {
   runtime: Runtime;
   /** Undefined on a node without a store. */
   records: ParticipationRecords | undefined;
+  /** Logs at the broker, on a node that has one. */
+  logs?: SharedLogs | undefined;
   /** The agent's id on this node. */
   agentId: string;
   send: (to: string, message: SwarmMessage) => void;
@@ -77,6 +81,7 @@ export class SwarmParticipation {
   readonly #restored: number;
   #endedAt: number | undefined;
   #board: BoardDocument | undefined;
+  readonly #brokerLog: BrokerLog | undefined;
   /** Length of the log on disk. */
   #storedLength: number;
   #isPerforming = false;
@@ -85,7 +90,8 @@ export class SwarmParticipation {
   #status: SwarmStatus = 'recruiting';
   #closed = false;
 
-  constructor(components: ParticipationComponents, init: Omit<SwarmMachineInit, 'now'>) {
+  constructor(components: ParticipationComponents, init: Omit<SwarmMachineInit, 'now' | 'run'>) {
+    const { runtime, logs } = components;
     this.#components = components;
     this.swarmId = init.swarmId;
     this.sponsor = init.sponsor;
@@ -93,7 +99,9 @@ export class SwarmParticipation {
     this.#restored = this.#storedLength;
     this.#endedAt = init.memory?.endedAt;
     this.#watchers = new Callbacks(`watch of swarm ${init.swarmId}`, components.callbackFailed);
-    this.machine = new SwarmMachine({ ...init, now: components.runtime.now() });
+    this.#brokerLog =
+      logs && new BrokerLog({ runtime, logs }, this.swarmId, (event) => this.step({ type: 'broker', event }));
+    this.machine = new SwarmMachine({ ...init, now: runtime.now(), run: logs && runtime.id() });
     this.#schedule();
     if (this.machine.swarm) this.#changed([]);
   }
@@ -107,7 +115,7 @@ export class SwarmParticipation {
     const { runtime, load } = this.#components;
     const now = runtime.now();
     if (event.type === 'message' && event.message.type === 'beat')
-      this.machine.step({ type: 'load', load: load() }, now);
+      this.#perform(this.machine.step({ type: 'load', load: load() }, now));
     this.#perform(this.machine.step(event, now));
     this.#schedule();
   }
@@ -206,12 +214,14 @@ export class SwarmParticipation {
 
   #stop(): void {
     this.#closed = true;
+    this.#brokerLog?.close();
     this.#tick?.cancel();
     for (const { controller } of this.#running.values()) controller.abort();
     this.#running.clear();
   }
 
   #schedule(): void {
+    if (!this.#closed) this.#brokerLog?.watch(this.machine.usesBroker);
     if (this.#tick || this.#closed || this.machine.resting) return;
     const { swarm } = this.machine;
     this.#tick = this.#components.runtime.setTimer(
@@ -279,6 +289,10 @@ export class SwarmParticipation {
         this.step({ type: 'kept', term, n: this.#storedLength });
         break;
       }
+      case 'append':
+      case 'read':
+        this.#brokerLog?.perform(effect);
+        break;
       case 'run':
         this.#run(effect.lease, effect.work);
         break;

@@ -48,16 +48,18 @@ export const OpeningSchema = z.object({
     patienceMs: z.number().nonnegative(),
   }),
   members: z.array(MemberSchema).max(1_024),
-  /** The voters: a record is settled when a majority has it. The first is the first arbiter. */
+  /** One of these is the arbiter, at first the first. By Raft, a record is settled when a majority of them has it. */
   seats: z.array(text).min(1).max(9),
   /** The sub-task that joins the others' results. */
   aggregate: text.optional(),
+  /** The records are in a log at the broker that all seats use. Without: the seats settle them by Raft. */
+  log: z.literal('broker').optional(),
 });
 
 const status = z.enum(['completed', 'failed']);
 export const EndSchema = z.object({ status, reason: text.optional() });
 
-const RecordSchema = z.discriminatedUnion('type', [
+export const RecordSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('open'), swarm: OpeningSchema }),
   /** A part of the plan: long plans do not fit in one message. */
   z.object({ type: z.literal('plan'), subTasks: z.array(SubTaskPlanSchema.extend({ assigned: text })) }),
@@ -97,6 +99,12 @@ export type SwarmOpening = Frozen<z.infer<typeof OpeningSchema>>;
 export type SwarmEnd = Frozen<z.infer<typeof EndSchema>>;
 export type SwarmRecord = Frozen<z.infer<typeof RecordSchema>>;
 export type Entry = Frozen<z.infer<typeof EntrySchema>>;
+
+/** About how long a record is as JSON. Only records that may be large are measured. */
+export function weighRecord(record: SwarmRecord): number {
+  const mayBeLarge = ['plan', 'result', 'open', 'failure'].includes(record.type);
+  return mayBeLarge ? JSON.stringify(record).length : 128;
+}
 
 export type SwarmStatus = 'recruiting' | 'active' | 'completing' | 'completed' | 'failed';
 

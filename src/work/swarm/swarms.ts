@@ -8,6 +8,7 @@ import type { SharedThreads } from '../../mesh/ports.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import type { SharedLogs } from '../../store/shared/record-log.js';
 import type { Store } from '../../store/store.js';
 import { ParticipationRecords, type StoredParticipation } from './participation-records.js';
 import { type SwarmAgent, SwarmCoordinator } from './swarm-coordinator.js';
@@ -21,6 +22,8 @@ export interface SwarmsComponents {
   observability: A2AObservability;
   documents: Documents;
   nodeKey: string;
+  /** Logs at the broker, if the node has one: swarms have their records there. */
+  logs?: SharedLogs | undefined;
 }
 
 /** Participations of one node's agents at most. */
@@ -58,7 +61,7 @@ export class Swarms implements SharedThreads {
     const { agentId, address } = sender;
     const known = this.#coordinators.get(agentId);
     if (known) return known;
-    const { runtime, registry, documents, observability } = this.#components;
+    const { runtime, registry, documents, observability, logs } = this.#components;
     const kept = this.#left.get(agentId) ?? [];
     this.#left.delete(agentId);
     const coordinator = new SwarmCoordinator(
@@ -66,6 +69,7 @@ export class Swarms implements SharedThreads {
         runtime,
         registry,
         records: this.#records,
+        logs,
         agent: { ...agent, agentId, address },
         send: (swarmId, to, message) => this.#send(sender, swarmId, to, message),
         openDocument: (name, admits) => documents.open(sender, name, { admits }),

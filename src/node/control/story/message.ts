@@ -122,7 +122,7 @@ interface Ends {
   readonly reply: string | undefined;
 }
 
-const AT_SENDER: ReadonlySet<ReceiptState> = new Set<ReceiptState>(['stored', 'expired', 'undeliverable']);
+const AT_SENDER: ReadonlySet<ReceiptState> = new Set<ReceiptState>(['stored', 'relayed', 'expired', 'undeliverable']);
 const BACK: ReadonlySet<ReceiptState> = new Set<ReceiptState>(['replied', 'declined', 'refused']);
 
 function receiptEvent({ state, at, reason }: ReceiptStep, { sender, recipient, reply }: Ends, key: string): StoryEvent {

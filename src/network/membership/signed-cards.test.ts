@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { arbAgentCard, arbJson } from '../../../test/generators.js';
 import type { AgentCard, AgentTier } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { checkSignedCard, permits, signCard } from './announcements.js';
 import type { Grant } from './certificate.js';
 import { Identity } from './identity.js';
+import { announceCard, CardReader, checkSignedCard, permits, signCard, signCards } from './signed-cards.js';
 
 const RUNS = { numRuns: 150 };
 const FULL: Grant = { tiers: [0, 1, 2, 3], invite: true };
@@ -344,5 +344,115 @@ describe('a signed card', () => {
     ]) {
       reasonOf([value, signature]);
     }
+  });
+});
+
+/** The cards of a list as they arrive, and their signature. */
+function list(cards: readonly AgentCard[], identity = NODE): { cards: object[]; signature: string } {
+  const announced = cards.map((each) => announceCard(identity, each));
+  const digests = announced.map(({ digest }) => digest);
+  return { cards: announced.map(({ text }) => JSON.parse(text)), signature: signCards(identity, digests) };
+}
+
+/** The cards that a reader takes from a list; a refused one is missing. */
+function taken(reader: CardReader, cards: readonly unknown[], signature: unknown): AgentCard[] {
+  const cardAt = reader.readList(cards, signature);
+  return cards.flatMap((_, index) => {
+    try {
+      return [cardAt(index)];
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'CARD_REFUSED' });
+      return [];
+    }
+  });
+}
+
+describe('a list of cards with one signature [NT.5]', () => {
+  const three = [card(), card({ id: 'venus' }), card({ id: 'earth', tier: 3 })];
+
+  it('is taken as its node said it', () => {
+    fc.assert(
+      fc.property(fc.array(arbAgentCard(), { maxLength: 5 }), (local) => {
+        const { cards, signature } = list(local);
+        const expected = local.map((each) => ({ ...each, origin: 'remote', node: NODE.key }));
+        expect(taken(new CardReader(NODE.key), cards, signature)).toEqual(expected);
+      }),
+      RUNS,
+    );
+  });
+
+  it('is taken whatever order the members of a card come in', () => {
+    const { cards, signature } = list(three);
+    const backwards = cards.map((each) => Object.fromEntries(Object.entries(each).reverse()));
+    expect(taken(new CardReader(NODE.key), backwards, signature)).toHaveLength(3);
+  });
+
+  it.each<[string, (cards: object[]) => unknown[]]>([
+    ['one card is changed', ([first, ...rest]) => [{ ...first, tier: 0 }, ...rest]],
+    ['a card is missing', (cards) => cards.slice(1)],
+    ['a card is added', (cards) => [...cards, { ...cards[0], id: 'mole' }]],
+    ['a card is there twice', (cards) => [...cards, cards[0]]],
+    ['two cards have changed places', ([first, second, third]) => [second, first, third]],
+    ['something cannot be signed', (cards) => [...cards, JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)]],
+  ])('is refused as a whole when %s', (_, change) => {
+    const { cards, signature } = list(three);
+    expect(taken(new CardReader(NODE.key), change(cards), signature)).toEqual([]);
+  });
+
+  it.each<[string, (signature: string) => unknown]>([
+    ['missing', () => null],
+    ['no text', () => 7],
+    ['another node’s', () => list(three, OTHER).signature],
+    ['that of one card', () => signCard(NODE, three[0]!)[1]],
+    ['spelled in another way', (signature) => `${signature}=`],
+  ])('is refused when its signature is %s', (_, change) => {
+    const { cards, signature } = list(three);
+    expect(taken(new CardReader(NODE.key), cards, change(signature))).toEqual([]);
+  });
+
+  it('does not prove a single card with its signature', () => {
+    const { cards, signature } = list([card()]);
+    expect(reasonOf([cards[0], signature])).toMatch(/signature/);
+  });
+});
+
+describe('the reader of a node’s cards [NT.4]', () => {
+  it('recognises a card that it has checked, with whatever signature it comes again', () => {
+    const reader = new CardReader(NODE.key);
+    const first = reader.readSigned(sent(signCard(NODE, card())));
+    expect(reader.readSigned(sent(signCard(NODE, card())))).toBe(first);
+    const { cards, signature } = list([card({ id: 'venus' }), card()]);
+    expect(taken(reader, cards, signature)[1]).toBe(first);
+  });
+
+  it('checks a card of the same agent that differs', () => {
+    const reader = new CardReader(NODE.key);
+    const [said, signature] = sent(signCard(NODE, card()));
+    reader.readSigned([said, signature]);
+    expect(() => reader.readSigned([{ ...said, tier: 0 }, signature])).toThrow(/signature is missing or wrong/);
+    const changed = reader.readSigned(sent(signCard(NODE, card({ tier: 0 }))));
+    expect(changed.tier).toBe(0);
+  });
+
+  it('does not remember a card that it refused', () => {
+    const reader = new CardReader(NODE.key);
+    const [said] = sent(signCard(NODE, card()));
+    for (let attempt = 0; attempt < 2; attempt++)
+      expect(() => reader.readSigned([said, 'forged'])).toThrow(/signature/);
+  });
+
+  it('remembers a limited number of cards and of characters', () => {
+    const many = new CardReader(NODE.key);
+    const read = (reader: CardReader, each: AgentCard) => reader.readSigned(sent(signCard(NODE, each)));
+    const first = read(many, card());
+    for (let index = 0; index < 999; index++) read(many, card({ id: `agent-${index}` }));
+    expect(read(many, card())).toBe(first);
+    for (let index = 0; index < 1_000; index++) read(many, card({ id: `other-${index}` }));
+    expect(read(many, card())).not.toBe(first);
+    const long = new CardReader(NODE.key);
+    const short = read(long, card());
+    const description = 'x'.repeat(4_000);
+    for (let index = 0; index < 300; index++) read(long, card({ id: `agent-${index}`, description }));
+    expect(read(long, card())).not.toBe(short);
   });
 });

@@ -1,0 +1,77 @@
+/** What a row of a suite has to reach. */
+export interface Floor {
+  readonly suite: string;
+  readonly name: string;
+  readonly value: number;
+  /** The row may be at most this, instead of at least. */
+  readonly atMost?: true;
+  /** What stands in the way, where it is known: printed while the row is below its floor. */
+  readonly limit?: string;
+}
+
+const DIRECT_LIMIT =
+  'Decision 0092: two designs were tried (one record for each message, and none). A third of the time is the loop, its promise and the result. Sharing the result and its promise between successive sends to one agent gained 9 %, but cost random pairs of 100,000 agents more.';
+
+const ROUND_TRIP_LIMIT =
+  'Decision 0091: two thirds of a round trip are system calls, as many as the bare mechanism makes. Encryption without the stream of secret-stream, links without the stream of ws, and fewer readings of the clock were tried.';
+
+/** Documents with 100,000 operations, on one node and on two, with and without a store. */
+const DOCUMENTS = ['plain', 'stored', 'nodes', 'nodes-stored'].flatMap((place) =>
+  ['', '-alternating'].flatMap((writers) =>
+    ['yjs-cpu', 'yjs-heap'].map(
+      (what): Floor => ({ suite: 'documents', name: `${place}${writers}-100000/${what}`, value: 2, atMost: true }),
+    ),
+  ),
+);
+
+export const FLOORS: readonly Floor[] = [
+  { suite: 'mesh', name: 'request/moleculer-call', value: 1 },
+  { suite: 'mesh', name: 'request-async/moleculer-call', value: 0.6 },
+  { suite: 'mesh', name: 'request-random/moleculer-call', value: 0.6 },
+  { suite: 'mesh', name: 'request-random-async/moleculer-call', value: 0.6 },
+  { suite: 'mesh', name: 'send/moleculer-call', value: 2, limit: DIRECT_LIMIT },
+  { suite: 'mesh', name: 'send/moleculer-emit', value: 5, limit: DIRECT_LIMIT },
+  { suite: 'scale', name: 'send-random, 100,000 / 1,000 agents', value: 3, atMost: true },
+  { suite: 'scale', name: 'request-random, 100,000 / 1,000 agents', value: 3, atMost: true },
+  { suite: 'scale', name: 'send-capability, 100,000 / 1,000 agents', value: 3, atMost: true },
+  { suite: 'scale', name: 'send-capability, 100,000 / 1,000 candidates', value: 3, atMost: true },
+  { suite: 'links', name: 'websocket/bare-ws', value: 1.2 },
+  { suite: 'links', name: 'websocket/same-promises', value: 0.9 },
+  { suite: 'links', name: 'hyperswarm/bare-stream', value: 0.6 },
+  { suite: 'links', name: 'websocket-rtt/bare-ws', value: 0.5, limit: ROUND_TRIP_LIMIT },
+  { suite: 'links', name: 'hyperswarm-rtt/bare-stream', value: 0.55, limit: ROUND_TRIP_LIMIT },
+  { suite: 'links', name: 'nats/bare-publish', value: 1 },
+  { suite: 'join', name: 'join-30/staged', value: 15_000, atMost: true },
+  { suite: 'durable', name: 'nats-mail/bare-jetstream', value: 0.8 },
+  { suite: 'a2a', name: 'task/sdk', value: 3.2 },
+  { suite: 'a2a', name: 'task/bare-http', value: 0.6 },
+  { suite: 'a2a', name: 'message/sdk', value: 2.8 },
+  { suite: 'a2a', name: 'durable-task/sdk-sqlite', value: 4 },
+  { suite: 'providers', name: 'execute/bare-child', value: 0.8 },
+  { suite: 'cli', name: 'up/bare-node', value: 4.5, atMost: true },
+  { suite: 'cli', name: 'up/bare-node, CPU time', value: 4.5, atMost: true },
+  { suite: 'cli', name: 'command/bare-node', value: 1.5, atMost: true },
+  { suite: 'cli', name: 'command/bare-node, CPU time', value: 1.5, atMost: true },
+  { suite: 'cli', name: 'idle node, resident memory', value: 80, atMost: true },
+  ...DOCUMENTS,
+];
+
+/** Whether a row reaches its floor. `claim`: the comparison has none, and `unclear` means that not even 1 is certain. */
+export type Verdict = 'reached' | 'reached, not in every round' | 'below' | 'below, not in every round' | 'unclear';
+
+export function floorOf(suite: string, name: string): Floor | undefined {
+  return FLOORS.find((floor) => floor.suite === suite && floor.name === name);
+}
+
+/** A row without a floor claims only which of the two is better. */
+export function judge(
+  value: number,
+  spread: readonly [number, number] | undefined,
+  floor: Pick<Floor, 'value' | 'atMost'> | undefined,
+): Verdict | undefined {
+  if (floor === undefined) return spread && spread[0] < 1 && spread[1] > 1 ? 'unclear' : undefined;
+  const holds = (one: number) => (floor.atMost ? one <= floor.value : one >= floor.value);
+  const rounds = (spread ?? [value]).map(holds);
+  if (holds(value)) return rounds.every(Boolean) ? 'reached' : 'reached, not in every round';
+  return rounds.some(Boolean) ? 'below, not in every round' : 'below';
+}

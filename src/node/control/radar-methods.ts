@@ -1,0 +1,72 @@
+import type { Watched } from '../../coding-agents/radar/radar.js';
+import { DeviceRadarSchema, overlapsOf, Radar } from '../../coding-agents/radar/radar.js';
+import type { DirtyPlace, Overlap } from '../../coding-agents/radar/radar-machine.js';
+import { describeError } from '../../runtime/errors.js';
+import type { ControlContext, Handlers } from './context.js';
+import type { RadarView } from './rows.js';
+
+/** Which files are changed in which worktree, here and on the owner's other devices, and where they overlap. */
+export function radarMethods({
+  node,
+  codingAgents,
+  worktrees,
+  devices,
+  git,
+}: Pick<ControlContext, 'codingAgents' | 'worktrees' | 'devices' | 'git'> & {
+  node: Pick<ControlContext['node'], 'registry'>;
+}) {
+  const { leases, names } = codingAgents;
+  const key = node.registry.nodeKey ?? '';
+  const radar = new Radar({ git, leases, device: key });
+  const watched = async (): Promise<Watched[]> => {
+    const checkouts = await Promise.all(
+      leases.participants.checkouts.map(async ([name, checkout]) => {
+        const { root } = await leases.repositoryAt(checkout);
+        return { folder: root, place: { folder: root }, of: root, agents: [name] };
+      }),
+    );
+    return [...checkouts, ...worktrees.places];
+  };
+  const shown = (place: DirtyPlace & { readonly name: string }) => {
+    return { ...place, agents: place.agents.map((address) => names.display(address)) };
+  };
+  return {
+    async radar({ local }): Promise<RadarView> {
+      const own = { device: key, name: devices?.ownName ?? '', ...(await radar.look(await watched())) };
+      if (local || !devices) return viewOf([own], [], shown);
+      const missing: RadarView['missing'][number][] = [];
+      const others = await Promise.all(
+        devices.list().map(async ({ node: device, name }) => {
+          try {
+            const { places, leases, skipped } = DeviceRadarSchema.parse(await devices.ask(device, 'radar', {}));
+            return [{ device, name, places, leases, skipped }];
+          } catch (error) {
+            missing.push({ device, name, reason: describeError(error) });
+            return [];
+          }
+        }),
+      );
+      return viewOf([own, ...others.flat()], missing, shown);
+    },
+  } satisfies Partial<Handlers>;
+}
+
+type Seen = Parameters<typeof overlapsOf>[0][number] & { readonly name: string };
+
+function viewOf(
+  seen: readonly Seen[],
+  missing: RadarView['missing'],
+  shown: (place: DirtyPlace & { readonly name: string }) => DirtyPlace & { readonly name: string },
+): RadarView {
+  const nameOf = new Map(seen.map(({ device, name }) => [device, name]));
+  const placeOf = (place: DirtyPlace) => shown({ ...place, name: nameOf.get(place.device) ?? '' });
+  const overlaps = overlapsOf(seen).map((overlap: Overlap) => ({ ...overlap, places: overlap.places.map(placeOf) }));
+  return {
+    // As other devices ask for them, with the addresses of the agents.
+    places: seen.flatMap(({ places }) => [...places]),
+    leases: seen.flatMap(({ leases }) => [...leases]),
+    skipped: seen.flatMap(({ skipped }) => [...skipped]),
+    overlaps,
+    missing,
+  };
+}
