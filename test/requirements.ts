@@ -1311,7 +1311,22 @@ const tasksAtOnce = section('tasks that are answered at once', '', [
   ],
 ]);
 
+const firstMinutes = section('first minutes', '', [
+  [
+    'FM.welcome',
+    'onramp',
+    'The program without a word says what it is, what is on this machine, and one next step for each kind of user.',
+  ],
+  ['FM.welcome-quiet', 'onramp', 'That look starts no program, and contacts no other machine.'],
+  [
+    'FM.servers',
+    'onramp',
+    'MCP servers of the clients on a machine are found; values that may be secret are not copied.',
+  ],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...firstMinutes,
   ...acceptanceCriteria,
   ...properties,
   ...errorCodes,

@@ -8,12 +8,13 @@ import { closest, type Found, find, GLOBAL_OPTIONS, parserOptions, usageOf, verb
 import { Output, usage } from './output.js';
 
 /** Runs one command line; resolves with the exit code. */
-export async function runProgram(argv: readonly string[], table: Table): Promise<number> {
+export async function runProgram(given: readonly string[], table: Table): Promise<number> {
+  const argv = namesNothing(given) ? ['welcome', ...given] : given;
   const [first, ...rest] = argv;
   const output = new Output(argv.includes('--json'), process.env);
   let verb: Verb | undefined;
   try {
-    if (first === undefined || first === 'help' || first === '--help' || first === '-h') {
+    if (first === 'help' || first === '--help' || first === '-h') {
       output.line(await (await import('./help.js')).helpOn(rest, table));
       return 0;
     }
@@ -35,6 +36,11 @@ export async function runProgram(argv: readonly string[], table: Table): Promise
     const code = output.failure(error);
     return verb?.failsWith?.(rest) ?? code;
   }
+}
+
+/** Is there no word, only options that every command takes? */
+function namesNothing([first]: readonly string[]): boolean {
+  return first === undefined || ['--json', '--data'].includes(first.split('=')[0]!);
 }
 
 /** The words and options of a call, checked. */

@@ -1,13 +1,10 @@
-import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { delimiter, isAbsolute, join } from 'node:path';
-import type { Machine } from '../coding-agents/setup/clients.js';
 import { type Change, Setup } from '../coding-agents/setup/setup.js';
 import { prepareDataFolder } from '../node/control/data-folder.js';
 import { describeError } from '../runtime/errors.js';
 import { PROGRAM } from '../runtime/package.js';
 import type { Invocation } from './command.js';
 import { asks } from './input.js';
+import { stableName, thisMachine } from './this-machine.js';
 
 interface SetupValues {
   readonly as?: string;
@@ -110,40 +107,8 @@ function ownProgram(env: Invocation['env']): string {
   return stableName('ecliptic', PROGRAM, env) ?? PROGRAM;
 }
 
-/** The first program of that name on the PATH, if it is this very file. */
-function stableName(name: string, file: string, env: Invocation['env']): string | undefined {
-  const found = foldersOf(env)
-    .map((folder) => join(folder, name))
-    .find(isProgram);
-  return found !== undefined && isAbsolute(found) && realpathSync(found) === realpathSync(file) ? found : undefined;
-}
-
-function foldersOf(env: Invocation['env']): string[] {
-  return (env.PATH ?? '').split(delimiter).filter(Boolean);
-}
-
 function dataOf({ data }: SetupInvocation['values']): string[] {
   return data === undefined ? [] : ['--data', data];
-}
-
-function thisMachine(env: Invocation['env']): Machine {
-  const folders = foldersOf(env);
-  return {
-    home: env.HOME || homedir(),
-    env,
-    platform: process.platform,
-    exists: existsSync,
-    has: (program) => folders.some((folder) => isProgram(join(folder, program))),
-  };
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Unchanged lines that are shown around a change. */

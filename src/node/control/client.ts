@@ -45,13 +45,13 @@ export class ControlClient {
   }
 
   /** Connects to the socket; rejects with `NO_NODE` if no process listens there. */
-  static connect(path: string, runtime: Runtime = systemRuntime()): Promise<ControlClient> {
+  static connect(path: string, runtime: Runtime = systemRuntime(), answerMs = ANSWER_MS): Promise<ControlClient> {
     return new Promise((resolve, reject) => {
       const socket = createConnection(path);
       let client: ControlClient | undefined;
       const late = runtime.setTimer(() => {
         fail(new EclipticError('NO_NODE', 'the node does not answer; it may be stopped or stuck', { path }));
-      }, ANSWER_MS);
+      }, answerMs);
       const fail = (error: EclipticError) => {
         late.cancel();
         socket.destroy();

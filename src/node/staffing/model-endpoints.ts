@@ -42,14 +42,19 @@ export interface ModelOptions {
   readonly endpoints?: readonly string[] | undefined;
   /** The model to use, where an endpoint has it. */
   readonly model?: string | undefined;
+  /** Contact no endpoint on another machine. */
+  readonly onlyLocal?: boolean;
+  /** How long an endpoint may take. Default: 1 s on this machine, 5 s elsewhere. */
+  readonly limitMs?: number;
 }
 
 /** Models on this machine and at the endpoint that the environment names. No other place is contacted. */
 export async function findModels(
   runtime: Runtime,
   env: Environment,
-  { endpoints, model }: ModelOptions = {},
+  options: ModelOptions = {},
 ): Promise<FoundWorkers> {
+  const { endpoints } = options;
   const { named, unusable } = namedByEnvironment(env);
   const given = endpoints?.map((url): Endpoint => ({ name: 'endpoint', baseUrl: trimmed(url) }));
   const known = new Set<string>();
@@ -57,7 +62,7 @@ export async function findModels(
     const key = sameAs(baseUrl);
     return !known.has(key) && known.add(key);
   });
-  const results = await Promise.all(all.map((one) => look(runtime, one, model)));
+  const results = await Promise.all(all.map((one) => look(runtime, one, options)));
   return {
     workers: results.flatMap((result) => (result && 'config' in result ? [result] : [])),
     unusable: [...unusable, ...results.flatMap((result) => (result && 'reason' in result ? [result] : []))],
@@ -83,7 +88,7 @@ function namedByEnvironment({ OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL }: E
 async function look(
   runtime: Runtime,
   endpoint: Endpoint,
-  wanted: string | undefined,
+  { model: wanted, onlyLocal, limitMs }: ModelOptions,
 ): Promise<FoundWorker | UnusableWorker | undefined> {
   const { baseUrl, guessed } = endpoint;
   const where = placeOf(endpoint);
@@ -93,11 +98,12 @@ async function look(
   if (url.username || url.password || url.search) {
     return unusable('its URL contains a secret or a query', 'put the secret into OPENAI_API_KEY');
   }
+  if (onlyLocal && !isLocal(url)) return unusable('named by OPENAI_BASE_URL; not contacted', 'ecliptic staff');
   let answer: FetchAnswer;
   try {
     answer = await guardedFetch(runtime, `${baseUrl}/models`, {
       headers: { accept: 'application/json', ...(endpoint.key && { authorization: `Bearer ${endpoint.key.value}` }) },
-      timeoutMs: isLocal(url) ? LOCAL_MS : REMOTE_MS,
+      timeoutMs: limitMs ?? (isLocal(url) ? LOCAL_MS : REMOTE_MS),
       maxBytes: MAX_BYTES,
       redirects: 0,
       allowPrivate: true,
