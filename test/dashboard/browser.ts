@@ -1,5 +1,4 @@
-import { join } from 'node:path';
-import { type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { CHROMIUM } from '../../scripts/need-chromium.mjs';
 import type { Cluster } from '../nodes/cluster.js';
 
@@ -20,20 +19,23 @@ export interface Browsing {
   readonly faults: string[];
 }
 
-/** A real browser with a profile of its own, which ends with the cluster. */
+let launched: Promise<Browser> | undefined;
+
+/** One browser serves all tests of a process, because its start takes longer than most of them; it ends with the process. */
+function chromiumOfThisProcess(): Promise<Browser> {
+  launched ??= chromium.launch({ executablePath: CHROMIUM, headless: true, args: FLAGS });
+  return launched;
+}
+
+/** A window of a real browser with cookies and storage of its own, which ends with the cluster. */
 export async function browse(
   cluster: Cluster,
   { width = 1_280, scheme = 'dark' }: { width?: number; scheme?: 'dark' | 'light' } = {},
 ): Promise<Browsing> {
-  const context = await chromium.launchPersistentContext(join(cluster.folder, `profile-${width}-${scheme}`), {
-    executablePath: CHROMIUM,
-    headless: true,
-    args: FLAGS,
-    viewport: { width, height: 800 },
-    colorScheme: scheme,
-  });
+  const browser = await chromiumOfThisProcess();
+  const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: scheme });
   cluster.onEnd(() => context.close());
-  const page = context.pages()[0] ?? (await context.newPage());
+  const page = await context.newPage();
   const faults: string[] = [];
   page.on('pageerror', (error) => faults.push(error.message));
   page.on('console', (message) => {

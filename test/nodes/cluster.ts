@@ -194,7 +194,10 @@ export class Cluster {
     const faults = this.#nodes.flatMap((node) =>
       node.log.split('\n').filter((line) => /agent module (threw|left)/.test(line)),
     );
-    if (process.env.ECLIPTIC_KEEP !== '1') rmSync(this.folder, { recursive: true, force: true });
+    // A background node that ended may still be writing its code cache, so a folder that fills again is removed again.
+    if (process.env.ECLIPTIC_KEEP !== '1') {
+      rmSync(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+    }
     expect(left, 'processes left behind').toEqual([]);
     expect(faults, 'uncaught errors').toEqual([]);
   }
