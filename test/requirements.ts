@@ -1270,6 +1270,12 @@ const radar = section('conflict radar', '', [
   ['RD.5', 'onramp', 'Changed, staged, new, deleted and conflicting files are found, whatever their names.'],
 ]);
 
+const streamsBetweenNodes = section('streams between nodes', '', [
+  ['ST.1', 'nodes', 'A stream from another node has several chunks in flight, and never more than its share.'],
+  ['ST.2', 'nodes', 'It is whole and in order, or ends with a typed error, whatever the network does.'],
+  ['ST.3', 'nodes', 'A chunk that is missing between two others is an error of the reader.'],
+]);
+
 const directPath = section('direct path', '', [
   ['MX.1', 'mesh', 'A message on the direct path has the outcome, events, counters and thread of the general path.'],
 ]);
@@ -1367,6 +1373,7 @@ export const requirements: readonly Requirement[] = [
   ...sharedState,
   ...worktrees,
   ...radar,
+  ...streamsBetweenNodes,
   ...directPath,
   ...jail,
   ...background,

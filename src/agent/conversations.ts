@@ -44,6 +44,8 @@ interface OpenStream<End> {
   peer: string | undefined;
   /** The reader left before the peer was known: the producer's first message is answered with the end. */
   left: boolean;
+  /** Chunks that a reader got. */
+  chunks: number;
 }
 
 /** An agent's open requests and streams, each identified by its thread. */
@@ -151,7 +153,7 @@ export class Conversations implements Requester, OpenRequests {
       throw new EclipticError('INVALID_TRANSITION', 'this thread carries a stream already', { thread });
     }
     this.#writers ??= new Map();
-    const stream = { peer, left: false };
+    const stream = { peer, left: false, chunks: 0 };
     const port = this.#port(thread, this.#writers, stream, answering === undefined ? to : undefined);
     const writer = new StreamWriter(port, DEFAULT_TIMEOUT_MS);
     this.#writers.set(thread, Object.assign(stream, { end: writer }));
@@ -173,7 +175,7 @@ export class Conversations implements Requester, OpenRequests {
     if (waiter instanceof PendingRequest && waiter.requester === this) return this.#answer(waiter, envelope);
     const reader = this.#readers?.get(thread);
     if (!reader || !this.#isFrom(reader, envelope)) return false;
-    if (!reader.left) return feed(reader.end, envelope);
+    if (!reader.left) return feed(reader, envelope);
     this.#readers?.delete(thread);
     if (envelope.type === 'stream-start') this.#sender.reply(envelope, 'stream-end', null);
     return true;
@@ -251,7 +253,12 @@ export class Conversations implements Requester, OpenRequests {
     onFinished = () => {},
   ): End {
     this.#readers ??= new Map();
-    const stream: Omit<OpenStream<End>, 'end'> & { end: End | undefined } = { end: undefined, peer, left: false };
+    const stream: Omit<OpenStream<End>, 'end'> & { end: End | undefined } = {
+      end: undefined,
+      peer,
+      left: false,
+      chunks: 0,
+    };
     const end = make(this.#port(thread, this.#readers, stream, undefined, onFinished));
     stream.end = end;
     this.#readers.set(thread, stream as OpenStream<End>);
@@ -330,6 +337,10 @@ class Port implements StreamPort {
     }
   }
 
+  sendChunk(payload: unknown, index: number, outcome: RefusalListener): number {
+    return this.#sender.sendChunk(this.#stream.peer!, payload, this.#thread, index, outcome);
+  }
+
   finished(): void {
     if (!this.#stream.left) this.#table.delete(this.#thread);
     this.#onFinished();
@@ -352,14 +363,19 @@ function advise(writer: StreamWriter, envelope: ValidEnvelope): true {
   return true;
 }
 
-function feed(reader: ReadingEnd, envelope: ValidEnvelope): boolean {
+function feed(stream: OpenStream<ReadingEnd>, envelope: ValidEnvelope): boolean {
+  const reader = stream.end;
   switch (envelope.type) {
     case 'stream-start':
       reader.begin();
       return true;
-    case 'stream-data':
-      reader.push(envelope.payload);
+    case 'stream-data': {
+      const expected = stream.chunks++;
+      const { chunk = expected } = envelope.metadata ?? {};
+      if (chunk === expected) reader.push(envelope.payload);
+      else reader.fail(new EclipticError('DELIVERY_FAILED', `chunk ${expected} of the stream is missing`));
       return true;
+    }
     case 'stream-end':
       reader.end();
       return true;

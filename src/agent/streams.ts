@@ -1,9 +1,13 @@
+import type { RefusalListener } from '../mesh/remote-delivery.js';
 import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 
 /** Chunks that a producer may send before the consumer grants more. */
 export const STREAM_WINDOW = 256;
+/** Chunks, and their bytes, that may be on their way to another node without its acknowledgement. */
+export const CHUNKS_IN_FLIGHT = 64;
+const BYTES_IN_FLIGHT = 262_144;
 /** A slow reader still grants this often, so that the producer knows that it is alive. */
 const GRANT_EVERY_MS = 5_000;
 
@@ -12,6 +16,11 @@ export interface StreamPort {
   readonly deadlines: DeadlineQueue;
   /** Sends one envelope of this stream to the other end; rejects when it was not delivered. */
   send(type: 'stream-start' | 'stream-data' | 'stream-end' | 'error', payload: unknown): Promise<void>;
+  /**
+   * Sends one chunk; throws if it is refused at once. Returns the bytes that are on their way to another node, whose answer
+   * is told to `outcome`, or 0 if the reader has the chunk.
+   */
+  sendChunk(payload: unknown, index: number, outcome: RefusalListener): number;
   finished(): void;
 }
 
@@ -262,13 +271,21 @@ class Credit {
   }
 }
 
-/** The writing end: sends the items of an iterable, never further ahead than the reader's window. */
-export class StreamWriter extends Deadline {
+/**
+ * The writing end: sends the items of an iterable, never further ahead than the reader's window. Chunks for another node do
+ * not wait for each other's acknowledgements, so a stream is not limited to one chunk for each round trip.
+ */
+export class StreamWriter extends Deadline implements RefusalListener {
   readonly #port: StreamPort;
   readonly #idleMs: number;
   #window = STREAM_WINDOW;
   #stopped: EclipticError | undefined;
   #wake: (() => void) | undefined;
+  #sent = 0;
+  #inFlight = 0;
+  /** An upper bound, which is corrected when nothing is in flight: acknowledgements do not name their chunks. */
+  #bytes = 0;
+  #onAcknowledged: (() => void) | undefined;
 
   constructor(port: StreamPort, idleMs: number) {
     super();
@@ -288,6 +305,19 @@ export class StreamWriter extends Deadline {
   stop(error: EclipticError): void {
     this.#stopped ??= error;
     this.#wake?.();
+    this.#onAcknowledged?.();
+  }
+
+  /** @internal The other node has a chunk. */
+  holds(): boolean {
+    this.#acknowledged();
+    return false;
+  }
+
+  /** @internal The other node refused a chunk, or was lost. */
+  fail(error: EclipticError): void {
+    this.stop(error);
+    this.#acknowledged();
   }
 
   override expire(): void {
@@ -304,8 +334,13 @@ export class StreamWriter extends Deadline {
         if (this.#window === 0) await this.#room();
         if (this.#stopped) break;
         this.#window--;
-        await this.#port.send('stream-data', chunk);
+        if (!this.#sendNow(chunk)) await this.#sendLater(chunk);
+        if (this.#inFlight >= CHUNKS_IN_FLIGHT || this.#bytes >= BYTES_IN_FLIGHT) {
+          await this.#untilInFlight(CHUNKS_IN_FLIGHT / 2);
+        }
       }
+      // The end tells the reader that it has every chunk.
+      await this.#untilInFlight(0);
       if (this.#stopped) throw this.#stopped;
       await this.#port.send('stream-end', null);
     } catch (error) {
@@ -313,6 +348,48 @@ export class StreamWriter extends Deadline {
     } finally {
       this.#port.finished();
     }
+  }
+
+  /** False if the chunk was refused at once while others are in flight. */
+  #sendNow(chunk: unknown): boolean {
+    try {
+      const bytes = this.#port.sendChunk(chunk, this.#sent, this);
+      this.#sent++;
+      if (bytes > 0) {
+        this.#inFlight++;
+        this.#bytes += bytes;
+      }
+      return true;
+    } catch (error) {
+      if (this.#inFlight === 0) throw error;
+      return false;
+    }
+  }
+
+  /** A silent peer and a full buffer refuse at once. Both may be over when the chunks in flight have arrived. */
+  async #sendLater(chunk: unknown): Promise<void> {
+    await this.#untilInFlight(0);
+    if (!this.#stopped) this.#sendNow(chunk);
+  }
+
+  #acknowledged(): void {
+    if (--this.#inFlight === 0) this.#bytes = 0;
+    this.#onAcknowledged?.();
+  }
+
+  /** Resolves when at most so many chunks, and half of the bytes, are in flight, or the stream is stopped. */
+  async #untilInFlight(chunks: number): Promise<void> {
+    const isReached = () =>
+      this.#stopped !== undefined ||
+      this.#inFlight === 0 ||
+      (this.#inFlight <= chunks && this.#bytes < BYTES_IN_FLIGHT);
+    if (isReached()) return;
+    await new Promise<void>((resolve) => {
+      this.#onAcknowledged = () => {
+        if (isReached()) resolve();
+      };
+    });
+    this.#onAcknowledged = undefined;
   }
 
   async #room(): Promise<void> {

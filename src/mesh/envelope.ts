@@ -246,7 +246,7 @@ function isRecipient(value: unknown): value is string {
 function isMetadata(value: unknown): value is EnvelopeMetadata {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const { tier, sandboxId, routingHint, escalationJustification, durable, ttlMs, readWithinMs } = value as Loose;
-  const { traceparent, tracestate } = value as Loose;
+  const { chunk, traceparent, tracestate } = value as Loose;
   return (
     (tier === undefined || tier === 0 || tier === 1 || tier === 2 || tier === 3) &&
     isOptionalId(sandboxId) &&
@@ -256,6 +256,7 @@ function isMetadata(value: unknown): value is EnvelopeMetadata {
     (durable === undefined || typeof durable === 'boolean') &&
     isOptionalTime(ttlMs) &&
     isOptionalTime(readWithinMs) &&
+    (chunk === undefined || (Number.isSafeInteger(chunk) && (chunk as number) >= 0)) &&
     (traceparent === undefined || isRecipient(traceparent)) &&
     (tracestate === undefined || isRecipient(tracestate))
   );
@@ -282,6 +283,7 @@ const METADATA_KEYS = [
   'durable',
   'ttlMs',
   'readWithinMs',
+  'chunk',
   'traceparent',
   'tracestate',
 ] as const satisfies readonly (keyof EnvelopeMetadata)[];

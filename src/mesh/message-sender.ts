@@ -1,6 +1,6 @@
 import { EclipticError } from '../runtime/errors.js';
 import { joinAddress } from './address.js';
-import { BROADCAST, type EnvelopeFactory, type ValidEnvelope } from './envelope.js';
+import { BROADCAST, type EnvelopeFactory, ValidEnvelope } from './envelope.js';
 import type { Expects } from './message-checks.js';
 import type { RegistryEntry } from './registry-index.js';
 import { type OnRefusal, type RefusalListener, TOLD_LATER, undelivered } from './remote-delivery.js';
@@ -93,6 +93,21 @@ export class MessageSender {
     const metadata = typeof to === 'string' ? undefined : ({ routingHint: 'capability' } as const);
     const envelope = this.#factory.createFrom(this.agentId, recipient, 'request', payload, thread, metadata, thread);
     return this.#route(envelope, 'answer', refusals);
+  }
+
+  /**
+   * Routes one chunk of a stream; throws if it is refused at once. Returns the bytes that are on their way to another node,
+   * whose answer is told to `outcome`, or 0 if the reader has the chunk.
+   */
+  sendChunk(to: string, payload: unknown, thread: string, index: number, outcome: RefusalListener): number {
+    this.#assertOpen();
+    // Within a node no chunk can be lost between two others.
+    const metadata = to.includes('@') ? { chunk: index } : undefined;
+    const envelope = this.#factory.createFrom(this.agentId, to, 'stream-data', payload, thread, metadata);
+    const result = this.#route(envelope, 'nothing', outcome);
+    if (isPromise(result)) return ValidEnvelope.weightOf(envelope);
+    assertDelivered(result);
+    return 0;
   }
 
   /** Routes one message and rejects unless it was delivered. */

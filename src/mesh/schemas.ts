@@ -102,6 +102,8 @@ const EnvelopeMetadataSchema = z.object({
   ttlMs: z.number().positive().optional(),
   /** The sender is notified if a durable message is not read within this time. */
   readWithinMs: z.number().positive().optional(),
+  /** The position of a chunk in its stream to another node, by which the reader notices a missing one. */
+  chunk: z.number().int().nonnegative().optional(),
   /** W3C trace context. */
   traceparent: name.optional(),
   tracestate: name.optional(),
