@@ -207,7 +207,9 @@ describe('several workers of an agent', () => {
     await expect(host.sun.request('mars', 'who?')).rejects.toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
     expect(await host.sun.request('mars', 'who?')).toBe('from B');
     expect(stateOf(host)).toBe('ready');
-    expect(topics(host, 'provider.failover.activated')).toMatchObject([{ details: { from: 'mars/1', to: 'mars/2' } }]);
+    expect(topics(host, 'provider.failover.activated').at(-1)).toMatchObject({
+      details: { from: 'mars/1', to: 'mars/2' },
+    });
     await a.listen();
     await until(() => host.host.node.providers.get('mars/1').state === 'healthy');
     expect(await host.sun.request('mars', 'who?')).toBe('from A');
