@@ -6,7 +6,10 @@ const DEFAULT_SEEDS = 25;
 const { ECLIPTIC_SEED, ECLIPTIC_SEEDS } = process.env;
 const replayed = ECLIPTIC_SEED === undefined ? undefined : Number(ECLIPTIC_SEED);
 const count = Number(ECLIPTIC_SEEDS ?? DEFAULT_SEEDS);
-const seeds = replayed === undefined ? Array.from({ length: count }, (_, index) => index + 1) : [replayed];
+/** Seeds that found a fault: channels asked for by agents that left before there was a conversation. */
+const FOUND = [36, 116];
+const numbered = Array.from({ length: count }, (_, index) => index + 1);
+const seeds = replayed === undefined ? [...new Set([...numbered, ...FOUND])] : [replayed];
 const timeout = 60_000 + seeds.length * 5_000;
 
 /** The number of failing seeds that are reported in full. */

@@ -283,7 +283,7 @@ function addProtocols(components: Spoken): void {
   parts.add({ name: 'MCP exchange', stop: () => tools.close() });
   network.handle(mail ?? NO_MAIL);
   network.handle(messageProtocol(router, network.cards));
-  network.handle(channelProtocol(channels, network.peers));
+  network.handle(channelProtocol(channels, network.peers, network.cards));
   network.handle(tools);
   network.handle(documents.directory);
   network.peers.onRemoved((node) => threads.forgetNode(node));

@@ -93,13 +93,15 @@ export function messageProtocol(router: A2ARouter, cards: CardExchange): PeerPro
 }
 
 /** Hands what other nodes say of channels to the channel manager. */
-export function channelProtocol({ remote }: ChannelManager, peers: Peers): PeerProtocol {
+export function channelProtocol({ remote }: ChannelManager, peers: Peers, cards: CardExchange): PeerProtocol {
   return {
     kinds: [ITEM.channelOpen, ITEM.channelAnswer, ITEM.channelMessage, ITEM.channelClose],
     connected: (node) => remote?.peerChanged(node, 'resumed'),
     interrupted: (node) => remote?.peerChanged(node, 'interrupted'),
     ended: (node) => remote?.peerChanged(node, 'lost'),
     busy: (node) => remote?.isOpen(node) === true,
+    // The agent that asks for the channel may have left while it waited.
+    whyNot: (node, [kind, , from]) => (kind === ITEM.channelOpen ? cards.whyUnknown(node, from as string) : undefined),
     take(node, item) {
       const [kind, channelId] = item;
       if (typeof channelId !== 'string') throw malformed('a channel has no id');
