@@ -1325,6 +1325,11 @@ const firstMinutes = section('first minutes', '', [
   ],
   ['FM.welcome-quiet', 'onramp', 'That look starts no program, and contacts no other machine.'],
   [
+    'FM.demo',
+    'onramp',
+    'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
+  ],
+  [
     'FM.servers',
     'onramp',
     'MCP servers of the clients on a machine are found; values that may be secret are not copied.',

@@ -20,6 +20,7 @@ import { requireOwn, requireSameMessage, requireSubscribable } from '../a2a/prot
 import { requireExtendedCard, requireInputModes, requirePush } from '../a2a/server/offer.js';
 import { takeAgentCard } from '../a2a/v03/card.js';
 import type { SwarmInit } from '../agent/agent-swarms.js';
+import { notSeen } from '../cli/demo/scenes.js';
 import { LoopGuard } from '../coding-agents/mailbox/loop-guard.js';
 import { RateLimiter, requireScope } from '../http/auth/caller-auth.js';
 import { requireJsonBody } from '../http/server/http-server.js';
@@ -96,6 +97,9 @@ const triggers: Record<Met, () => unknown> = {
       ...{ runtime, observability: new A2AObservability(), approvals: { items: [approval] }, ownName: 'desk' },
     });
     throw record.whyGone('approval:A');
+  },
+  DEMO_FAILED: () => {
+    throw notSeen('the plan is done');
   },
   CHANNEL_CLOSED: async () => {
     const { node, alice, bob } = await start();

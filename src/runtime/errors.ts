@@ -46,6 +46,7 @@ export const ERRORS = {
   INVALID_TRANSITION: entry('The state machine does not allow that step from its present state.', false, 409, -32127),
   NODE_STOPPED: entry('The node or the agent has stopped and takes no more work.', false, 503, -32128),
   USAGE: entry('The command line is wrong; the message and `--help` explain its use.', false, 400, -32129),
+  DEMO_FAILED: entry('The demo did not see something that it shows.', false, 500, -32196),
   NO_NODE: entry('No node runs on this data folder.', true, 503, -32130),
   NODE_EXISTS: entry('Another process already runs the node of this data folder.', false, 409, -32131),
   DATA_FOLDER: entry('The data folder or its control socket cannot be used.', false, 500, -32132),
