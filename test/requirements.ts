@@ -1330,6 +1330,11 @@ const firstMinutes = section('first minutes', '', [
     'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
   ],
   [
+    'FM.init',
+    'onramp',
+    'A new configuration has what is found on the machine as far as the user agrees, the rest as comments, and no secret.',
+  ],
+  [
     'FM.servers',
     'onramp',
     'MCP servers of the clients on a machine are found; values that may be secret are not copied.',

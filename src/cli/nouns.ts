@@ -4,6 +4,7 @@ import { type Noun, noun, type Table } from './command.js';
 const NOUNS: readonly Noun[] = [
   noun('welcome', 'everyday', 'what is on this machine, and what to do next', () => import('./welcome.js'), 'show'),
   noun('demo', 'everyday', 'see what Ecliptic does, in a minute', () => import('./demo.js'), 'run'),
+  noun('init', 'everyday', 'write an ecliptic.json for this folder', () => import('./init.js'), 'write'),
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
   noun('waiting', 'everyday', 'list and answer what waits for you', () => import('./waiting.js'), 'list'),
   noun('story', 'everyday', 'what became of any id, and what it waits for', () => import('./story.js'), 'show'),

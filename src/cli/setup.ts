@@ -56,6 +56,13 @@ export async function setUp(invocation: SetupInvocation): Promise<void> {
   );
 }
 
+/** The changes that would connect the clients on this machine; nothing is applied. */
+export async function setupLines(invocation: SetupInvocation): Promise<string[]> {
+  const setup = new Setup(thisMachine(invocation.env), await invocation.dataFolder());
+  const changes = setup.plan(setup.clients([]), () => serverCommand(invocation), undefined, undefined);
+  return changes.map(describe);
+}
+
 function describe({ title, file, before, after, problem }: Change): string {
   if (problem !== undefined) return `${title}: ${file}: ${problem}\n`;
   const head = `${title}: ${file}${before === undefined ? ' (new)' : ''}${after === undefined ? ' (removed)' : ''}`;

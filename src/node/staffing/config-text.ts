@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { editJson, readJson } from '../../coding-agents/setup/entries.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { onOneLine } from './first-config.js';
 import type { Assignment, StaffedConfig } from './proposal.js';
 
 const NEW_FILE = `{
@@ -54,13 +55,6 @@ function inserted(text: string, path: readonly string[], value: unknown): string
   const lines = Array.isArray(value) ? value.map((one) => `${eol}${indent}${unit}${onOneLine(one)}`) : undefined;
   const written = lines ? `[${lines.join(',')}${eol}${indent}]` : onOneLine(value);
   return edited.slice(0, at) + written + edited.slice(at + JSON.stringify(place).length);
-}
-
-function onOneLine(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(onOneLine).join(', ')}]`;
-  if (!isRecord(value)) return JSON.stringify(value);
-  const members = Object.entries(value).map(([key, member]) => `${JSON.stringify(key)}: ${onOneLine(member)}`);
-  return `{ ${members.join(', ')} }`;
 }
 
 function entryOf({ workers }: Assignment): unknown {
