@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildPage } from './build-page.mjs';
 import { bundle } from './bundle.mjs';
+import { writeCommands } from './write-commands.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 rmSync(new URL('../dist', import.meta.url), { recursive: true, force: true });
@@ -15,3 +16,4 @@ const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
 const licences = await bundle([...library, 'cli/start', 'cli/main', 'system/process/sweep-main'], 'dist');
 writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));
 await buildPage();
+writeCommands();

@@ -16,6 +16,7 @@ export async function helpOn(words: readonly string[], table: Table): Promise<st
   if (topic === undefined) return overview(table);
   if (topic === 'exit-codes') return exitCodes();
   if (topic === 'words') return shortWords(table);
+  if (topic === 'all') return everything(table);
   return helpOf(await find([topic, ...rest], table), table);
 }
 
@@ -82,8 +83,31 @@ async function overview(table: Table): Promise<string> {
     'Every command takes:',
     ...columns(optionRows(GLOBAL_OPTIONS), width),
     '',
-    'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help exit-codes',
+    'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help all, help exit-codes',
   ].join('\n');
+}
+
+/** Every command, as a document in Markdown. */
+async function everything(table: Table): Promise<string> {
+  const lines = ['# Commands', '', 'Made from the program by `ecliptic help all`. Every command takes:', ''];
+  lines.push(...markdownRows(optionRows(GLOBAL_OPTIONS)));
+  for (const noun of table.nouns) {
+    lines.push('', `## ${noun.name}`, '', `${noun.summary[0]!.toUpperCase()}${noun.summary.slice(1)}.`);
+    for (const [name, verb] of Object.entries((await noun.load()).verbs)) {
+      const path = `${noun.name} ${name}`;
+      const short = Object.entries(table.words).filter(([, meaning]) => meaning.replace(/[[\]]/g, '') === path);
+      lines.push('', `### ${path}`, '', `${verb.summary[0]!.toUpperCase()}${verb.summary.slice(1)}.`, '');
+      lines.push('```text', usageOf(path, verb), ...short.map(([word]) => `short: ecliptic ${word}`), '```');
+      const rows = [...(verb.argHelp ?? []), ...optionRows(verb.options)];
+      if (rows.length > 0) lines.push('', ...markdownRows(rows));
+    }
+  }
+  return lines.join('\n');
+}
+
+function markdownRows(rows: Rows): string[] {
+  const safe = (text: string) => text.replaceAll('|', '\\|');
+  return ['| | |', '|---|---|', ...rows.map(([left, right]) => `| \`${safe(left)}\` | ${safe(right)} |`)];
 }
 
 async function wordRow(word: string, table: Table): Promise<readonly [string, string]> {

@@ -39,6 +39,7 @@ const NOUNS: readonly Noun[] = [
   noun('policy', 'operating', 'ask who may reach whom', () => import('./policy.js'), 'check'),
   noun('peer', 'devices', 'other nodes: invite, join, remove', () => import('./peer.js'), 'list'),
   noun('nats', 'operating', 'NATS servers as the engine of a mesh', () => import('./nats.js')),
+  noun('new', 'developing', 'write a typed, tested starter', () => import('./new.js')),
   noun('completion', 'developing', 'shell completion', () => import('./completion.js')),
 ];
 
@@ -55,6 +56,7 @@ const WORDS: Table['words'] = {
   request: 'message request',
   tail: 'node tail',
   doctor: 'node doctor',
+  logs: 'node logs',
   setup: 'coding-agent setup',
   mcp: 'coding-agent mcp',
   watch: 'node watch',
@@ -99,7 +101,7 @@ const WORDS: Table['words'] = {
 
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
-  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
+  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'logs', 'doctor'],
   'coding agents': ['setup', 'mcp', 'tell', 'inbox'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };

@@ -5,6 +5,7 @@ import { gitIdentity } from '../coding-agents/leases/repository.js';
 import { clientAdapters } from '../coding-agents/wake/adapters.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
 import { Dashboard } from '../http/dashboard/dashboard.js';
+import { DocPages } from '../http/docs/doc-pages.js';
 import type { Gateway } from '../http/gateway.js';
 import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
 import { Logins } from '../mcp/upstream/logins.js';
@@ -22,7 +23,7 @@ import { Workers } from '../providers/workers.js';
 import { Worktrees } from '../providers/worktree/worktrees.js';
 import { roleOf, rolePrompt } from '../roster/role-prompts.js';
 import { EclipticError } from '../runtime/errors.js';
-import { PROGRAM, VERSION } from '../runtime/package.js';
+import { DOCS_FOLDER, PROGRAM, VERSION } from '../runtime/package.js';
 import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
@@ -195,7 +196,7 @@ export class Host {
       tasks: limits?.tasks,
       folder: dataFolder,
       about: configured.about,
-      routes: [loginCallback((query) => logins.finish(query)), ...dashboard.routes],
+      routes: [loginCallback((query) => logins.finish(query)), ...dashboard.routes, new DocPages(DOCS_FOLDER).route],
     });
     const { port, pathname: path } = new URL(gateway.mcpUrl);
     mcp = { port: Number(port), path };
