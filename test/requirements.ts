@@ -1330,6 +1330,29 @@ const firstMinutes = section('first minutes', '', [
     'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
   ],
   [
+    'FM.readme',
+    'onramp',
+    'The README’s first screen says what Ecliptic is, for whom and what it is not; its sessions run from a fresh install.',
+  ],
+  [
+    'FM.pages',
+    'onramp',
+    'Commands, sessions, snippets and configuration of the documents are true: run, part of a program that runs, or checked; links lead somewhere.',
+  ],
+  [
+    'FM.served',
+    'gateway',
+    'A node serves the documents, rendered, under /docs, without scripts and nothing else of the package.',
+  ],
+  ['FM.examples', 'onramp', 'Twelve examples in the package each check what a page claims.'],
+  [
+    'FM.new',
+    'onramp',
+    'A starter of an agent or a tool is typed, its test passes, and nothing that exists is replaced.',
+  ],
+  ['FM.logs', 'onramp', 'The log of a node in the background is shown for people, and followed.'],
+  ['FM.fix', 'onramp', 'Doctor repairs what it can, with consent, and says what became of it.'],
+  [
     'FM.init',
     'onramp',
     'A new configuration has what is found on the machine as far as the user agrees, the rest as comments, and no secret.',

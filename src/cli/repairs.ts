@@ -31,7 +31,8 @@ export async function repair(invocation: Invocation<string[], { readonly yes?: b
   const { output, values } = invocation;
   const rows: RepairRow[] = [];
   for (const find of [files, node, workers]) {
-    for (const { problem, action, perform } of await find(invocation)) {
+    const client = find === files ? undefined : await running(invocation.connect);
+    for (const { problem, action, perform } of await find(invocation, client)) {
       if (!output.json) output.line(printable(`  repair  ${problem}`));
       const agreed = values.yes === true || (!output.json && (await asks(`          ${action}?`, false)));
       const row = agreed
@@ -47,6 +48,7 @@ export async function repair(invocation: Invocation<string[], { readonly yes?: b
         `          ${action}: ${row.reason === null ? row.state : `${row.state}: ${printable(row.reason)}`}${agreed ? '' : hint}`,
       );
     }
+    client?.close();
   }
   return rows;
 }
@@ -66,15 +68,17 @@ async function files({ dataFolder }: Invocation<string[]>): Promise<Repair[]> {
 }
 
 /** A node that is away, or older than this command. */
-async function node({ dataFolder, connect, env }: Invocation<string[]>): Promise<Repair[]> {
+async function node({ dataFolder, env }: Invocation<string[]>, client?: ControlClient): Promise<Repair[]> {
   const start = async () => {
     const [{ connectOrStart }, { systemRuntime }] = await Promise.all([
       import('./background-node.js'),
       import('../runtime/system-runtime.js'),
     ]);
-    (await connectOrStart(systemRuntime(), await dataFolder(), env)).close();
+    const runtime = systemRuntime();
+    const alive = runtime.hold();
+    const client = await connectOrStart(runtime, await dataFolder(), env).finally(() => alive.cancel());
+    client.close();
   };
-  const client = await running(connect);
   if (!client) {
     return [{ problem: 'no node is running', action: 'start one in the background', perform: start }];
   }
@@ -89,19 +93,18 @@ async function node({ dataFolder, connect, env }: Invocation<string[]>): Promise
   return [{ problem, action: 'stop it and start this version in the background', perform: restart }];
 }
 
-/** Workers that gave up. */
-async function workers({ connect }: Invocation<string[]>): Promise<Repair[]> {
-  const client = await running(connect);
+/** Workers that failed, or did not come back. */
+async function workers(_: Invocation<string[]>, client?: ControlClient): Promise<Repair[]> {
   if (!client) return [];
   const rows = await client.call('providers');
   return rows
-    .filter(({ state }) => state === 'failed')
+    .filter(({ phase, state }) => phase === 'failed' || (phase === 'ready' && state === 'unavailable'))
     .map(({ id, message }) => ({
-      problem: `the worker ${id} has failed${message ? `: ${message.split('\n')[0]}` : ''}`,
+      problem: `the worker ${id} does not work${message ? `: ${message.split('\n')[0]}` : ''}`,
       action: `restart the worker ${id}`,
       perform: async () => {
-        const { state } = await client.call('provider.restart', { id });
-        if (state === 'failed')
+        const { phase } = await client.call('provider.restart', { id });
+        if (phase === 'failed')
           throw new EclipticError('PROVIDER_UNAVAILABLE', `it failed again; see: ecliptic provider show ${id}`);
       },
     }));

@@ -28,7 +28,9 @@ export function renderMarkdown(text: string, target: LinkTarget): RenderedPage {
       },
       image({ href, text }) {
         const from = target(href);
-        return from === undefined ? escapeHtml(text) : `<img src="${escapeHtml(from)}" alt="${escapeHtml(text)}">`;
+        return from === undefined || /^\w+:/.test(from)
+          ? escapeHtml(text)
+          : `<img src="${escapeHtml(from)}" alt="${escapeHtml(text)}">`;
       },
       // Wide tables scroll by themselves, so that the page does not.
       table({ header, rows }) {
