@@ -114,8 +114,7 @@ export class PageSession {
       .replaceAll('127.0.0.1:3000', `127.0.0.1:${port}`);
     const variable = /^(\w+)=\$\((.*)\)$/.exec(line);
     if (variable) {
-      const { output } = await this.#output(device, variable[2]!);
-      this.#variables[variable[1]!] = output.trim();
+      this.#variables[variable[1]!] = (await this.#output(device, variable[2]!)).trim();
       return;
     }
     if (/^(?:npx )?ecliptic up\b/.test(line)) return this.#up(device, line, shown);
@@ -123,7 +122,8 @@ export class PageSession {
     let match: RegExpExecArray | null = null;
     // What other processes do meanwhile is asked for again, as a person would.
     for (let tries = READS.test(line) ? READ_TRIES : 1; tries > 0 && !match; tries--) {
-      output = (await this.#output(device, line)).output.trim();
+      // As a terminal shows it: both streams in their order.
+      output = (await this.#output(device, `exec 2>&1; ${line}`)).trim();
       match = pattern(shown.trim()).exec(output);
     }
     if (!match) expect(output, `what "${command}" prints`).toMatch(pattern(shown.trim()));
@@ -146,16 +146,15 @@ export class PageSession {
     expect(text.split('\n')[0]).toMatch(pattern(shown.trim()));
   }
 
-  async #output(device: string, line: string): Promise<{ output: string }> {
+  async #output(device: string, line: string): Promise<string> {
     const child = this.#start(device, line);
     let output = '';
-    for (const stream of [child.stdout!, child.stderr!]) {
-      stream.on('data', (chunk) => {
-        output += chunk;
-      });
-    }
+    child.stdout!.on('data', (chunk) => {
+      output += chunk;
+    });
+    child.stderr!.resume();
     await once(child, 'close');
-    return { output };
+    return output;
   }
 
   #start(device: string, line: string): Child {
