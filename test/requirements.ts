@@ -1358,6 +1358,11 @@ const firstMinutes = section('first minutes', '', [
     'A new configuration has what is found on the machine as far as the user agrees, the rest as comments, and no secret.',
   ],
   [
+    'FM.backup',
+    'nodes',
+    'A backup of a working node has all that was acknowledged before it, is complete when it has its name, and is restored without loss or repetition.',
+  ],
+  [
     'FM.servers',
     'onramp',
     'MCP servers of the clients on a machine are found; values that may be secret are not copied.',

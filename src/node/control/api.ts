@@ -50,6 +50,7 @@ import { type Approval, VerdictSchema } from '../../system/approvals/approval-qu
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import type { BranchReport } from '../../work/branch-report.js';
+import type { Backup } from './backup.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
   type AgentRow,
@@ -195,6 +196,8 @@ export const API = {
   'audit.events': takes({ limit: count }).gives<AuditedEvent[]>(),
   'store.check': nothing.gives<StoreCheck>(),
   'store.compact': nothing.gives<Compacted>(),
+  /** Copies the data folder into a new folder, whose absolute path is given. */
+  'store.backup': takes({ to: required }).gives<Backup>(),
   'store.export': takes({ table: string }).gives<void, ExportedRow>(),
 
   propose: takes({
