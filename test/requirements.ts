@@ -1350,6 +1350,13 @@ const firstMinutes = section('first minutes', '', [
     'onramp',
     'A starter of an agent or a tool is typed, its test passes, and nothing that exists is replaced.',
   ],
+  [
+    'FM.help',
+    'onramp',
+    'Every failure of a command names the next command; every error code has help in the terminal.',
+  ],
+  ['FM.width', 'onramp', 'Tables fit the width of a terminal, and are whole in files and pipes.'],
+  ['FM.progress', 'onramp', 'A command that waits for the node for long says so on a terminal.'],
   ['FM.logs', 'onramp', 'The log of a node in the background is shown for people, and followed.'],
   ['FM.fix', 'onramp', 'Doctor repairs what it can, with consent, and says what became of it.'],
   [

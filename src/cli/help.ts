@@ -1,5 +1,6 @@
 import { GROUPS, type Options, type Table, type Verb } from './command.js';
 import { type Found, find, GLOBAL_OPTIONS, usageOf } from './lookup.js';
+import { usage } from './output.js';
 
 type Rows = readonly (readonly [string, string])[];
 
@@ -17,6 +18,7 @@ export async function helpOn(words: readonly string[], table: Table): Promise<st
   if (topic === 'exit-codes') return exitCodes();
   if (topic === 'words') return shortWords(table);
   if (topic === 'all') return everything(table);
+  if (/^[A-Z][A-Z_]+$/.test(topic)) return aboutError(topic);
   return helpOf(await find([topic, ...rest], table), table);
 }
 
@@ -83,7 +85,7 @@ async function overview(table: Table): Promise<string> {
     'Every command takes:',
     ...columns(optionRows(GLOBAL_OPTIONS), width),
     '',
-    'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help all, help exit-codes',
+    'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help exit-codes, help CODE',
   ].join('\n');
 }
 
@@ -103,6 +105,23 @@ async function everything(table: Table): Promise<string> {
     }
   }
   return lines.join('\n');
+}
+
+/** The row of an error code in the documents. */
+async function aboutError(code: string): Promise<string> {
+  const [{ readFileSync }, { join }, { DOCS_FOLDER }] = await Promise.all([
+    import('node:fs'),
+    import('node:path'),
+    import('../runtime/package.js'),
+  ]);
+  const page = readFileSync(join(DOCS_FOLDER, 'errors.md'), 'utf8');
+  const row = page.split('\n').find((line) => line.startsWith(`| \`${code}\` |`));
+  if (row === undefined)
+    throw usage(`there is no error code ${code}; all of them: docs/errors.md, or /docs/errors of a node`);
+  const [, , meaning, retryable, , , action] = row.split(/(?<!\\)\|/).map((cell) => cell.trim());
+  return [`${code}: ${meaning}`, '', `What to do: ${action}`, `The same call may succeed later: ${retryable}`].join(
+    '\n',
+  );
 }
 
 function markdownRows(rows: Rows): string[] {
