@@ -837,7 +837,7 @@ describe('wrong usage', () => {
   it.each<[string, string[]]>([
     ['an unknown command', ['frobnicate']],
     ['a command named like a property', ['constructor']],
-    ['an option before the command', ['--data', 'x', 'agents']],
+    ['an option before the command', ['--tier', '1', 'agents']],
     ['an unknown option', ['agents', '--frob']],
     ['an option without its value', ['agents', '--tier']],
     ['a number that is none', ['agents', '--tier', 'two']],
