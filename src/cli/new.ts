@@ -72,7 +72,7 @@ async function write(
     files.replaceText(configFile, after, 0o644);
   }
   const named = [module, test, configFile].map((file) => relative(process.cwd(), file) || basename(file));
-  const next = [`${TEST} ${named[1]}`, 'ecliptic up', starter.use];
+  const next = [`${TEST} ${named[1]}`, 'npx ecliptic up', starter.use];
   const value = { id, written: !dry, files: [module, test, configFile], entry, next };
   output.value(dry ? { ...value, module: starter.module, test: starter.test } : value, () =>
     dry

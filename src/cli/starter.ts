@@ -32,7 +32,7 @@ export function setup(agent: Agent): void {
   const answer = await caller.propose({ to: '${id}', taskDescription: 'Fix the login page' }).result;
   assert.equal(answer, '4 words: Fix the login page');`,
     ),
-    use: `ecliptic task send ${id} "Fix the login page"`,
+    use: `npx ecliptic task send ${id} "Fix the login page"`,
   };
 }
 
@@ -68,7 +68,7 @@ export function setup(agent: Agent): void {
   assert.deepEqual(structuredContent, { words: 4 });
   await assert.rejects(caller.mcp.call('${id}.run', { text: 4 }), { code: 'INVALID_ARGUMENTS' });`,
     ),
-    use: `ecliptic tool call ${id}.run '{"text":"Fix the login page"}'`,
+    use: `npx ecliptic tool call ${id}.run '{"text":"Fix the login page"}'`,
   };
 }
 
