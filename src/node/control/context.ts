@@ -34,6 +34,7 @@ import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
 import type { OwnerDevices } from '../devices/owner-devices.js';
+import type { RadarReports } from '../devices/radar-reports.js';
 import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
@@ -95,6 +96,7 @@ export interface ControlContext {
   /** The owner's other devices, and what waits on them. Absent on a node without a network. */
   readonly devices: OwnerDevices | undefined;
   readonly elsewhere: WaitingElsewhere | undefined;
+  readonly radarReports: RadarReports | undefined;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
   readonly telemetry: Pick<Telemetry, 'history'>;

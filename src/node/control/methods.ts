@@ -48,7 +48,11 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
   offerBuiltInTools(context, handlers);
   context.dashboard.begin(dashboardSource(context, handlers));
   const methods = checked(handlers);
-  context.devices?.begin(methods);
+  const { devices, radarReports: reports } = context;
+  devices?.begin({
+    ...methods,
+    ...(reports && { 'radar.report': (report, { device }) => void reports.take(device!.node, report) }),
+  });
   return methods;
 }
 
