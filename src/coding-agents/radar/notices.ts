@@ -21,12 +21,12 @@ interface Open {
   timer: Timer;
 }
 
-/** Further files of an overlap are gathered for this time. */
+/** Mail about further files of an overlap waits for this time. */
 const GATHER_MS = 2_000;
 const MAX_NAMED = 5;
 const MAX_LISTED = 50;
 
-/** Tells the agents of this node of overlaps that concern them, and puts them on the event stream, once. */
+/** Puts overlaps that concern this node on the event stream, once, and tells its agents by mail. */
 export class Notices {
   readonly #components: NoticesComponents;
   readonly #open = new Map<string, Open>();
@@ -38,11 +38,9 @@ export class Notices {
 
   take({ type, overlap }: RadarEffect): void {
     if (!this.#concernsUs(overlap)) return;
+    this.#emit(type === 'cleared' ? 'radar.cleared' : 'radar.overlap', overlap);
+    if (type === 'cleared') return;
     const key = keyOf(overlap);
-    if (type === 'cleared') {
-      this.#emit('radar.cleared', overlap);
-      return;
-    }
     const open = this.#open.get(key);
     if (open) for (const path of overlap.paths) open.paths.add(path);
     else this.#tell(key, overlap);
@@ -56,7 +54,6 @@ export class Notices {
 
   #tell(key: string, overlap: Overlap): void {
     if (this.#closed) return;
-    this.#emit('radar.overlap', overlap);
     for (const [holder, text] of this.#texts(overlap)) {
       this.#components.leases.notify(holder, text).catch((err: unknown) => {
         this.#components.runtime.logger.error({ err, holder }, 'overlap notice not stored');

@@ -1,14 +1,15 @@
 import type { A2AObservability } from '../../mesh/observability.js';
-import { describeError, EclipticError } from '../../runtime/errors.js';
+import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Git, GitPlace } from '../../system/git/git.js';
 import { literalGlob, overlaps } from '../leases/glob.js';
 import type { Leases } from '../leases/leases.js';
-import { type DeviceRadar, RadarReportSchema } from './device-radar.js';
+import type { DeviceRadar } from './device-radar.js';
 import { MAX_WATCHED, type WatchBudget } from './folder-watch.js';
 import { Notices, type Spoken } from './notices.js';
 import { PlaceWatch } from './place-watch.js';
-import { type DirtyPlace, NO_RADAR, type Overlap, type RadarEvent, type RadarState, step } from './radar-machine.js';
+import type { DirtyPlace } from './radar-machine.js';
+import { RadarPicture } from './radar-picture.js';
 
 /** A worktree that the radar looks at. */
 export interface Watched {
@@ -58,8 +59,8 @@ export class Radar {
   readonly #places = new Map<string, Place>();
   readonly #listeners = new Set<() => void>();
   readonly #notices: Notices;
+  readonly #picture: RadarPicture;
   #skipped: DeviceRadar['skipped'] = [];
-  #state: RadarState = NO_RADAR;
   #refreshing: Promise<void> | undefined;
   #again = false;
   #closed = false;
@@ -67,6 +68,7 @@ export class Radar {
   constructor(components: RadarComponents) {
     this.#components = components;
     this.#notices = new Notices(components);
+    this.#picture = new RadarPicture((effect) => this.#notices.take(effect));
     components.leases.onChange(() => this.refresh());
     components.work.onChange(() => this.refresh());
     this.refresh();
@@ -119,41 +121,17 @@ export class Radar {
 
   /** Another device of the owner's says what has changed there. */
   heard(device: string, given: unknown): void {
-    const read = RadarReportSchema.safeParse(given);
-    if (!read.success) {
-      const { path, message } = read.error.issues[0]!;
-      throw new EclipticError('INVALID_ARGUMENTS', `${path.join('.') || 'the report'}: ${message}`);
-    }
-    const { folders, places, leases } = read.data;
-    const there = [...this.#state.places.values()].filter((place) => place.device === device);
-    for (const { folder } of there) {
-      if (!folders.includes(folder)) this.#apply({ type: 'gone', device, folder });
-    }
-    // A device speaks for its own agents only.
-    const isThere = (address: string) => address.endsWith(`@${device}`);
-    for (const { folder, repository, branch, agents, files } of places) {
-      const place = { device, folder, repository, branch, agents: agents.filter(isThere), files };
-      this.#apply({ type: 'place', place });
-    }
-    if (!leases) return;
-    this.#applyLeases(
-      device,
-      leases.map((one) => ({ ...one, leases: one.leases.filter(({ holder }) => isThere(holder)) })),
-    );
+    this.#picture.heard(device, given);
   }
 
   /** That device is none of the owner's any more. */
   gone(device: string): void {
-    this.#apply({ type: 'gone', device });
+    this.#picture.apply({ type: 'gone', device });
   }
 
   /** Every place that is known, here and on other devices. */
   get places(): DirtyPlace[] {
-    return [...this.#state.places.values()];
-  }
-
-  get overlaps(): Overlap[] {
-    return [...this.#state.overlaps.values()];
+    return [...this.#picture.state.places.values()];
   }
 
   /** The places of this device. */
@@ -203,7 +181,7 @@ export class Radar {
       if (wanted.get(folder)?.active === active) continue;
       watch.close();
       this.#places.delete(folder);
-      if (!wanted.has(folder)) this.#apply({ type: 'gone', device, folder });
+      if (!wanted.has(folder)) this.#picture.apply({ type: 'gone', device, folder });
     }
     for (const one of wanted.values()) {
       const known = this.#places.get(one.folder);
@@ -212,7 +190,7 @@ export class Radar {
       this.#places.set(one.folder, { folder: one.folder, agents: one.agents, active: one.active, watch, repository });
       this.#publish(one.folder);
     }
-    this.#applyLeases(device, heldBy(leases));
+    this.#picture.leases(device, heldBy(leases));
     this.#changed();
   }
 
@@ -244,29 +222,14 @@ export class Radar {
     if (!known || this.#closed) return;
     const { watch, repository, agents } = known;
     if (watch.failure !== undefined || !repository) {
-      if (this.at(folder)) this.#apply({ type: 'gone', device, folder });
+      if (this.at(folder)) this.#picture.apply({ type: 'gone', device, folder });
       return;
     }
     if (!watch.dirty) return;
     const { branch, files } = watch.dirty;
     const addresses = agents.map((name) => leases.address(name));
     const place = { device, folder, repository: repository.id, branch, agents: addresses, files };
-    this.#apply({ type: 'place', place });
-  }
-
-  #applyLeases(device: string, held: DeviceRadar['leases']): void {
-    const before = [...this.#state.leases.values()].filter((one) => one.device === device);
-    const now = new Set(held.map(({ repository }) => repository));
-    for (const { repository } of before) {
-      if (!now.has(repository)) this.#apply({ type: 'leases', device, repository, leases: [] });
-    }
-    for (const { repository, leases } of held) this.#apply({ type: 'leases', device, repository, leases });
-  }
-
-  #apply(event: RadarEvent): void {
-    const { state, effects } = step(this.#state, event);
-    this.#state = state;
-    for (const effect of effects) this.#notices.take(effect);
+    this.#picture.apply({ type: 'place', place });
   }
 
   #changed(): void {

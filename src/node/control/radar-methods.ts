@@ -1,6 +1,7 @@
 import { DeviceRadarSchema, overlapsOf } from '../../coding-agents/radar/device-radar.js';
 import type { DirtyPlace, Overlap } from '../../coding-agents/radar/radar-machine.js';
 import { describeError } from '../../runtime/errors.js';
+import type { Told } from '../devices/device-exchange.js';
 import type { ControlContext, Handlers } from './context.js';
 import type { RadarView } from './rows.js';
 
@@ -14,6 +15,9 @@ export function radarMethods({
 }: Pick<ControlContext, 'codingAgents' | 'devices'> & {
   node: Pick<ControlContext['node'], 'registry'>;
 }) {
+  /** The last answer of each device. */
+  const told = new Map<string, Told>();
+  devices?.onRemoved((device) => told.delete(device));
   const key = node.registry.nodeKey ?? '';
   const shown = (place: DirtyPlace & { readonly name: string }) => {
     return { ...place, agents: place.agents.map((address) => names.display(address)) };
@@ -27,7 +31,9 @@ export function radarMethods({
       const others = await Promise.all(
         devices.list().map(async ({ node: device, name }) => {
           try {
-            const { places, leases, skipped } = DeviceRadarSchema.parse(await devices.ask(device, 'radar', {}));
+            const answer = await devices.askAgain(device, 'radar', told.get(device));
+            told.set(device, answer);
+            const { places, leases, skipped } = DeviceRadarSchema.parse(answer.result);
             return [{ device, name, places, leases, skipped }];
           } catch (error) {
             missing.push({ device, name, reason: describeError(error) });

@@ -157,9 +157,9 @@ export class OwnerDevices {
     return (await this.#exchange.ask(node, method, sent)).result as ResultByMethod[M];
   }
 
-  /** As `ask` for `waiting`, but an answer that has not changed since is not sent again. The result is not checked. */
-  askWaiting(node: string, known?: Told): Promise<Told> {
-    return this.#exchange.ask(node, 'waiting', {}, known);
+  /** As `ask`, but an answer that has not changed since is not sent again. The result is not checked. */
+  askAgain(node: string, method: 'waiting' | 'radar', known?: Told): Promise<Told> {
+    return this.#exchange.ask(node, method, {}, known);
   }
 
   close(): void {

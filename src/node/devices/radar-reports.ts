@@ -74,7 +74,8 @@ export class RadarReports {
   #tell(node: string): void {
     if (this.#closed) return;
     const known = this.#told.get(node);
-    const told = known ?? { places: new Map(), leases: '[]', timer: undefined, sending: false, again: false };
+    // It may know of an earlier time, so the first report has everything, also if that is nothing.
+    const told = known ?? { places: new Map(), leases: '', timer: undefined, sending: false, again: false };
     this.#told.set(node, told);
     told.again = true;
     if (!told.sending && !told.timer) void this.#send(node, told);
