@@ -75,7 +75,7 @@ describe('the radar', () => {
   );
 
   it(
-    'warns both sides once when a file is saved that another agent has changed [RD.6], and stops the agents before it [RD.7]',
+    'warns both sides once when a file is saved that another agent has changed, and stops agents before they collide [RD.6 RD.7]',
     inCluster(async (cluster) => {
       repository = Repository.create({ 'a.txt': 'a\n', 'src/b.txt': 'b\n', '.gitignore': 'out/\n' });
       const [one, two] = ['one', 'two'].map((name) => join(repository!.home, name)) as [string, string];

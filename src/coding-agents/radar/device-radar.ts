@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { MAX_DIRTY_FILES } from './dirty-files.js';
-import { NO_RADAR, type Overlap, type RadarEvent, type RadarState, step } from './radar-machine.js';
+import { type DirtyPlace, NO_RADAR, type Overlap, type RadarEvent, type RadarState, step } from './radar-machine.js';
 
+/** Folders of one device. */
+export const MAX_PLACES = 64;
 const text = z.string().max(4_096);
 const PlaceSchema = z.object({
   device: text,
@@ -17,7 +19,7 @@ const PlaceSchema = z.object({
   mode: z.exactOptional(z.enum(['watched', 'polled', 'once'])),
 });
 const LeaseSchema = z.object({ id: text, glob: text, holder: text });
-const places = z.array(PlaceSchema).max(256);
+const places = z.array(PlaceSchema).max(MAX_PLACES);
 const leases = z.array(z.object({ repository: text, leases: z.array(LeaseSchema).max(2_000) })).max(1_000);
 
 /** What one device sees. */
@@ -32,20 +34,23 @@ export type DeviceRadar = z.infer<typeof DeviceRadarSchema>;
 /** What has changed on a device since its last report. */
 export const RadarReportSchema = z.object({
   /** All folders that it knows now. */
-  folders: z.array(text).max(256),
+  folders: z.array(text).max(MAX_PLACES),
   places,
   /** All leases of its agents. */
   leases: leases.optional(),
 });
 export type RadarReport = z.infer<typeof RadarReportSchema>;
 
+/** A place as overlaps are looked for in it: what was left behind where nothing is at work is none. */
+export function comparable(place: DeviceRadar['places'][number]): DirtyPlace {
+  const { device, folder, repository, branch, agents, files, mode } = place;
+  return { device, folder, repository, branch, agents, files: mode === 'once' ? [] : files };
+}
+
 /** The overlaps in what several devices see. */
 export function overlapsOf(seen: readonly (DeviceRadar & { readonly device: string })[]): Overlap[] {
   const events = seen.flatMap(({ device, places: there, leases: held }): RadarEvent[] => [
-    ...there.map(({ folder, repository, branch, agents, files }) => ({
-      type: 'place' as const,
-      place: { device, folder, repository, branch, agents, files },
-    })),
+    ...there.map((place) => ({ type: 'place' as const, place: { ...comparable(place), device } })),
     ...held.map((one) => ({ type: 'leases' as const, device, ...one })),
   ]);
   const state = events.reduce<RadarState>((before, event) => step(before, event).state, NO_RADAR);

@@ -1,6 +1,6 @@
 import { dirname, relative, sep } from 'node:path';
 import type { Runtime } from '../../runtime/runtime.js';
-import { literalGlob, overlaps } from '../leases/glob.js';
+import { coverOf, literalGlob } from '../leases/glob.js';
 import { type Denial, existingFolder, type GuardQuestion, realPath } from '../leases/guard.js';
 import type { Leases } from '../leases/leases.js';
 import type { GitOperation } from './git-operations.js';
@@ -62,9 +62,8 @@ export class EditGuard {
     const found = await this.#locate(dirname(file), file);
     if (!found) return [];
     const { repository, root, within } = found;
-    const glob = literalGlob(within);
     const holds = leases.held.some(
-      (lease) => lease.repository === repository && own.includes(lease.holder) && overlaps(lease.glob, glob),
+      (lease) => lease.repository === repository && own.includes(lease.holder) && coverOf(lease.glob)(within),
     );
     // Whoever has reserved the file may change it: that is how two agents agree.
     if (holds) return [];
@@ -75,7 +74,7 @@ export class EditGuard {
       if (by.length === 0 || by.some((agent) => own.includes(agent))) return [];
       return [{ type: 'changed', path, holder: by[0]!, branch: place.branch ?? null }];
     }
-    const others = radar.changedBy(repository, [glob], { folder: root, agents: own });
+    const others = radar.changedBy(repository, [literalGlob(within)], { folder: root, agents: own });
     const other = others.find((one) => one.place.agents.length > 0)?.place;
     if (!other) return [];
     const holder = other.agents.find((agent) => !own.includes(agent))!;

@@ -1,5 +1,6 @@
 import { EclipticError } from '../../runtime/errors.js';
-import { type DeviceRadar, RadarReportSchema } from './device-radar.js';
+import { isNormalGlob } from '../leases/glob.js';
+import { comparable, type DeviceRadar, RadarReportSchema } from './device-radar.js';
 import { NO_RADAR, type RadarEffect, type RadarEvent, type RadarState, step } from './radar-machine.js';
 
 /** What this device knows of all places: its own, and those of the devices that report theirs. */
@@ -44,12 +45,12 @@ export class RadarPicture {
       if (!folders.includes(folder)) this.apply({ type: 'gone', device, folder });
     }
     const isThere = (address: string) => address.endsWith(`@${device}`);
-    for (const { folder, repository, branch, agents, files } of places) {
-      const place = { device, folder, repository, branch, agents: agents.filter(isThere), files };
-      this.apply({ type: 'place', place });
+    for (const place of places) {
+      this.apply({ type: 'place', place: { ...comparable(place), device, agents: place.agents.filter(isThere) } });
     }
     if (!leases) return;
-    const own = leases.map((one) => ({ ...one, leases: one.leases.filter(({ holder }) => isThere(holder)) }));
+    const isValid = ({ holder, glob }: { holder: string; glob: string }) => isThere(holder) && isNormalGlob(glob);
+    const own = leases.map((one) => ({ ...one, leases: one.leases.filter(isValid) }));
     this.leases(device, own);
   }
 }

@@ -2,9 +2,9 @@ import type { A2AObservability } from '../../mesh/observability.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Git, GitPlace } from '../../system/git/git.js';
-import { literalGlob, overlaps } from '../leases/glob.js';
+import { coverOf } from '../leases/glob.js';
 import type { Leases } from '../leases/leases.js';
-import type { DeviceRadar } from './device-radar.js';
+import { type DeviceRadar, MAX_PLACES } from './device-radar.js';
 import { MAX_WATCHED, type WatchBudget } from './folder-watch.js';
 import { Notices, type Spoken } from './notices.js';
 import { PlaceWatch } from './place-watch.js';
@@ -47,7 +47,6 @@ interface Place extends Omit<Watched, 'place' | 'of'> {
   repository: { readonly id: string; readonly name: string } | undefined;
 }
 
-const MAX_PLACES = 64;
 /** Of all paths together: the answer must fit into a frame between devices. */
 const MAX_CHARS = 524_288;
 const MAX_REASON = 1_000;
@@ -95,12 +94,12 @@ export class Radar {
     const own = new Map(this.#own.map((place) => [place.folder, place]));
     const places = [...this.#places.values()].flatMap(({ folder, watch, repository }) => {
       const place = own.get(folder);
-      if (!place || !repository) return [];
-      const shown = place.files.filter((file) => {
+      if (!place || !repository || !watch.dirty) return [];
+      const shown = watch.dirty.files.filter((file) => {
         chars += file.length;
         return chars <= MAX_CHARS;
       });
-      const more = (watch.dirty?.more ?? 0) + place.files.length - shown.length;
+      const more = watch.dirty.more + watch.dirty.files.length - shown.length;
       const { branch } = place;
       return {
         ...{ device, folder, repository: place.repository, repositoryName: repository.name },
@@ -142,12 +141,13 @@ export class Radar {
   /** Places of others in which files are changed that the globs cover; those of devices that are away are left out. */
   changedBy(repository: string, globs: readonly string[], own: { folder: string; agents: readonly string[] }) {
     const { device, reachable } = this.#components;
+    const covers = globs.map(coverOf);
     return this.places.flatMap((place) => {
       const isOwn = place.device === device && place.folder === own.folder;
       if (isOwn || place.repository !== repository) return [];
       if (place.agents.length > 0 && place.agents.every((agent) => own.agents.includes(agent))) return [];
       if (place.device !== device && !reachable(place.device)) return [];
-      const paths = place.files.filter((path) => globs.some((glob) => overlaps(glob, literalGlob(path))));
+      const paths = place.files.filter((path) => covers.some((isCovered) => isCovered(path)));
       return paths.length === 0 ? [] : [{ place, paths }];
     });
   }
@@ -220,7 +220,7 @@ export class Radar {
     const { device, leases } = this.#components;
     const known = this.#places.get(folder);
     if (!known || this.#closed) return;
-    const { watch, repository, agents } = known;
+    const { watch, repository, agents, active } = known;
     if (watch.failure !== undefined || !repository) {
       if (this.at(folder)) this.#picture.apply({ type: 'gone', device, folder });
       return;
@@ -228,7 +228,8 @@ export class Radar {
     if (!watch.dirty) return;
     const { branch, files } = watch.dirty;
     const addresses = agents.map((name) => leases.address(name));
-    const place = { device, folder, repository: repository.id, branch, agents: addresses, files };
+    // What was left behind in a folder in which nothing is at work is shown, and is in nobody's way.
+    const place = { device, folder, repository: repository.id, branch, agents: addresses, files: active ? files : [] };
     this.#picture.apply({ type: 'place', place });
   }
 
