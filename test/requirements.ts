@@ -863,6 +863,18 @@ const background = section('background node', 'BG.', [
   ['BG.3', 'onramp', '`service install` and `remove` let systemd or launchd run the node; --print shows the file.'],
 ]);
 
+const people = section('mailbox for people', 'PM.', [
+  ['PM.1', 'onramp', '`ecliptic inbox` shows the messages of agents to the owner.'],
+  ['PM.2', 'onramp', '`ecliptic reply ID TEXT` answers one of them, signed as a person’s words, and closes it.'],
+  ['PM.3', 'onramp', '`ecliptic log --text` finds words in the mail of coding agents and of the owner.'],
+  [
+    'PM.4',
+    'onramp',
+    'The owner is told of each item that begins to wait, once, on the desktop and by a webhook that is repeated, with bounds.',
+  ],
+  ['PM.5', 'onramp', '`ecliptic watch` rings the terminal when something new waits, unless configured not to.'],
+]);
+
 const workers = section('workers', 'WK.', [
   ['WK.1', 'mesh', 'Brains and programs make a plan, do it and write files and a report; nothing is done twice.'],
   ['WK.2', 'mesh', 'Nothing is reported as done that was not done, whatever is killed in between.'],
@@ -1387,6 +1399,7 @@ export const requirements: readonly Requirement[] = [
   ...directPath,
   ...jail,
   ...background,
+  ...people,
   ...agentSessions,
   ...benchmarks,
   ...tasksAtOnce,
