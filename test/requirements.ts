@@ -854,6 +854,11 @@ const jail = section('jail', 'JL.', [
   ],
   ['JL.6', 'providers', 'The network is a list of hosts, reached through a proxy; names must have public addresses.'],
   ['JL.7', 'providers', 'Without a jail, "required" refuses to start, and otherwise lists and doctor say so.'],
+  [
+    'JL.9',
+    'providers',
+    'Hooks and settings of a repository at the top of a jailed program’s folders are read-only; commits still work.',
+  ],
   ['JL.8', 'providers', 'On macOS a profile for sandbox-exec denies by default.'],
 ]);
 
