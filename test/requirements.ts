@@ -1267,6 +1267,7 @@ const worktrees = section('worktrees', '', [
   ['WT.14', 'providers', 'Bare, shallow and detached repositories and odd names of files and folders work.'],
   ['WT.15', 'providers', 'Without git, a repository or a commit the task is refused, and told what to do.'],
   ['WT.18', 'providers', 'A real Claude Code edits a file in the worktree of its task; its answer has the branch.'],
+  ['WT.19', 'providers', 'The answer to a plain request, or to a task of mesh_task, names the branch with the work.'],
   ['WT.16', 'providers', 'Agents over ACP and programs that run on work in the folder of each task.'],
   [
     'WT.17',
