@@ -1318,6 +1318,11 @@ const agentSessions = section('sessions of coding agents', '', [
   ],
   ['AP.1', 'providers', 'An approval is listed, shown with change, folder and rule, and answered on another device.'],
   ['AP.2', 'providers', 'The requester of a task sees that it waits for an approval, and what was decided.'],
+  [
+    'AP.4',
+    'providers',
+    'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
+  ],
   ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
 ]);
 

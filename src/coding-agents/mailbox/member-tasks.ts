@@ -4,6 +4,7 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import { branchIn, describeBranch } from '../../work/branch-report.js';
 import type { Engagement, Negotiation, ReceivedProposal } from '../../work/proposals/proposal.js';
 import { usageIn } from '../../work/usage.js';
+import { waitingIn } from '../../work/waiting-report.js';
 import { Waiters } from './member-mail.js';
 
 export interface OfferedTask {
@@ -146,7 +147,7 @@ export class MemberTasks {
     negotiation.onProgress((value) => {
       const branch = branchIn(value);
       if (branch) task.branch = oneLine(describeBranch(branch), NEWS_CHARS);
-      else if (!usageIn(value)) task.progress = oneLine(textOf(value), NEWS_CHARS);
+      else if (!usageIn(value) && waitingIn(value) === undefined) task.progress = oneLine(textOf(value), NEWS_CHARS);
     });
     const end = (state: 'done' | 'failed', text: string) => {
       task.outcome = { state, text };
