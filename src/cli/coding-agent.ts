@@ -75,7 +75,7 @@ function overviewRows({ agents, tasks, leases, held, forYou }: Overview): string
     }),
     ...(agents.length === 0 ? ['no coding agent yet; see: ecliptic setup'] : []),
     '',
-    `for you: ${forYou.length === 0 ? 'nothing' : `${forYou.length}; see: ecliptic inbox --as operator`}`,
+    `for you: ${forYou.length === 0 ? 'nothing' : `${forYou.length}; see: ecliptic inbox`}`,
     ...forYou.map(
       ({ id, from, needs, text: said }) => `  ${id}  ${from}${needs === 'none' ? '' : ` (needs ${needs})`}: ${said}`,
     ),

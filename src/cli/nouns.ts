@@ -60,6 +60,7 @@ const WORDS: Table['words'] = {
   watch: 'node watch',
   tell: 'message tell',
   inbox: 'message inbox',
+  reply: 'message reply',
   invite: 'peer invite',
   join: 'peer join',
   leave: 'peer leave',
@@ -102,7 +103,7 @@ const WORDS: Table['words'] = {
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
   everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
-  'coding agents': ['setup', 'mcp', 'tell', 'inbox'],
+  'coding agents': ['setup', 'mcp', 'tell', 'inbox', 'reply'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };
 

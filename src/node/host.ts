@@ -60,6 +60,7 @@ import { StoreOperations } from './control/store-operations.js';
 import { AnswerRecord } from './devices/answer-record.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import type { EclipticNode } from './node.js';
+import { openNotifier } from './notify/open-notifier.js';
 import { openStore, TABLES } from './tables.js';
 
 export interface HostInit {
@@ -73,6 +74,8 @@ export interface HostInit {
   nats?: NatsConfig | undefined;
   /** How it is reached over HTTP. */
   http?: HttpConfig;
+  /** Rings the terminal of this process, where it has one. */
+  ring?: (() => void) | undefined;
   /** The collector that gets spans and metrics. */
   otlp?: OtlpSettings | undefined;
 }
@@ -179,6 +182,14 @@ export class Host {
       { runtime, observability: node.observability, approvals, ownName },
       { folder: dataFolder },
     );
+    const { observability } = node;
+    const self = { name: ownName, key: node.key };
+    const notifier = openNotifier(
+      { runtime, children, approvals, observability, credentials, env, ring: init.ring, node: self },
+      loaded,
+      { folder: dataFolder },
+    );
+    parts.add({ name: 'notifications', stop: () => notifier.close() });
     await node.start();
     elsewhere?.start();
 
@@ -222,7 +233,7 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, telemetry },
+      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, notifier, telemetry },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => [
         jailFinding(resources.jails, resources.lanes),

@@ -50,6 +50,7 @@ import { type Approval, VerdictSchema } from '../../system/approvals/approval-qu
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import type { BranchReport } from '../../work/branch-report.js';
+import type { NotifyResult } from '../notify/owner-notifier.js';
 import type { Backup } from './backup.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
@@ -176,7 +177,7 @@ export const API = {
   receipt: takes(id).gives<{ id: string; state: string; over: boolean; story: Receipt }>(),
   /** The latest rows that fit into one reply; earlier ones are asked for with `before`. */
   log: takes({ thread: string, agent: string, text: string, since: number, before: number, limit: count }).gives<
-    JournalRow[]
+    (JournalRow & { readonly text?: string })[]
   >(),
   /** The latest routed messages with their verdicts, oldest first; earlier ones are asked for with `before`. */
   messages: takes({ thread: string, agent: string, text: string, before: number, limit: upTo(500) }).gives<
@@ -286,6 +287,10 @@ export const API = {
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string, local: boolean }).gives<Answered>(),
   /** The answer to an item that no longer waits, by its whole id; null where none is known. */
   'waiting.answered': takes({ ...id, local: boolean }).gives<GivenAnswer | null>(),
+  /** How the owner is told that something waits; `bell` also holds for programs that show it on a terminal. */
+  notify: nothing.gives<{ readonly bell: boolean; readonly ways: readonly string[] }>(),
+  /** Sends the owner a test notification by each configured way. */
+  'notify.test': nothing.gives<NotifyResult[]>(),
   /** The state of the node in numbers. */
   status: nothing.gives<NodeStatus>(),
   /** What became of any id. With `local`, the owner's other devices are not asked. */
@@ -329,6 +334,8 @@ export const API = {
   'onramp.cancel': takes({ ...session, number }).gives<void>(),
   overview: nothing.gives<Overview>(),
   tell: takes({ to: required, text: required, replyTo: string }).gives<{ id: string; to: string; thread: string }>(),
+  /** Answers a message to the owner. */
+  reply: takes({ ...id, text: required }).gives<{ id: string; to: string; thread: string; answers: string }>(),
   'owner.shown': takes({ ids: texts }).gives<void>(),
   'owner.done': takes({ ids: texts }).gives<void>(),
   held: nothing.gives<HeldRow[]>(),

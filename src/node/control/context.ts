@@ -35,6 +35,7 @@ import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
 import type { OwnerDevices } from '../devices/owner-devices.js';
 import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
+import type { OwnerNotifier } from '../notify/owner-notifier.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
 import type { CallContext } from './server.js';
@@ -95,6 +96,8 @@ export interface ControlContext {
   /** The owner's other devices, and what waits on them. Absent on a node without a network. */
   readonly devices: OwnerDevices | undefined;
   readonly elsewhere: WaitingElsewhere | undefined;
+  /** Tells the owner of what begins to wait. */
+  readonly notifier: OwnerNotifier;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
   readonly telemetry: Pick<Telemetry, 'history'>;

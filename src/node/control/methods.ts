@@ -46,6 +46,7 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...statusMethods(context, { ...others, ...waiting }),
   } satisfies Handlers;
   offerBuiltInTools(context, handlers);
+  context.notifier.start(async () => (await handlers.waiting({})).items);
   context.dashboard.begin(dashboardSource(context, handlers));
   const methods = checked(handlers);
   context.devices?.begin(methods);

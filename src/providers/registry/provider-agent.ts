@@ -6,7 +6,7 @@ import type { WorkerHealth } from '../../agent/staffing.js';
 import type { TaskSession } from '../../agent/task-messages.js';
 import type { Usage } from '../../agent/usage.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { BRANCH, BRANCH_ARTIFACT } from '../../work/branch-report.js';
+import { BRANCH, BRANCH_ARTIFACT, type BranchReport, describeBranch } from '../../work/branch-report.js';
 import type { BranchUpdate, ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
 import type { WorkerTask } from '../adapter/worker-task.js';
@@ -72,7 +72,24 @@ export function serveThroughProvider(
     // Text that was streamed is not repeated.
     return streamed.isEmpty || typeof output !== 'string' ? output : undefined;
   });
-  agent.onRequest(({ payload, thread, from }: Message) => execute(askedIn(payload, from), thread, common));
+  agent.onRequest(async ({ payload, thread, from }: Message) => {
+    let branch: BranchReport | undefined;
+    const onUpdate = ({ kind, data }: ProviderUpdate) => {
+      if (kind === 'branch') branch = (data as BranchUpdate).report;
+    };
+    const asked = askedIn(payload, from);
+    const output = await execute(asked, thread, { ...common, onUpdate });
+    // The asker of a schema gets nothing else.
+    return branch === undefined || asked.outputSchema !== undefined ? output : withBranch(output, branch);
+  });
+}
+
+/** The answer to a request has one form only: the branch with the work is a line of its text, or a field of its data. */
+function withBranch(output: unknown, report: BranchReport): unknown {
+  if (report.state === 'unchanged') return output;
+  if (typeof output === 'string') return `${output.trimEnd()}\n\n${describeBranch(report)}`.trimStart();
+  if (output === undefined || output === null) return describeBranch(report);
+  return isObject(output) ? { ...output, [BRANCH]: report } : { result: output, [BRANCH]: report };
 }
 
 function report(task: AgentTask, streamed: StreamedText, update: ProviderUpdate): void {
