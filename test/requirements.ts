@@ -1286,6 +1286,18 @@ const radar = section('conflict radar', '', [
   ],
   ['RD.4', 'onramp', 'A command shows the changed files on the owner’s devices, and the overlap of two agents.'],
   ['RD.5', 'onramp', 'Changed, staged, new, deleted and conflicting files are found, whatever their names.'],
+  ['RD.6', 'onramp', 'When a file is saved that another agent has changed, the agents of both devices are told once.'],
+  [
+    'RD.7',
+    'onramp',
+    'The guard stops an edit of a file that another agent has changed, and a git operation that takes HEAD, index or files from another agent in the folder.',
+  ],
+  [
+    'RD.8',
+    'onramp',
+    'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
+  ],
+  ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
 
 const streamsBetweenNodes = section('streams between nodes', '', [

@@ -112,7 +112,7 @@ const guard = verb({
   examples: [
     '--client claude-code   # as PreToolUse hook for Edit|Write|MultiEdit|NotebookEdit',
     '--client codex         # as PreToolUse hook for apply_patch',
-    '--client gemini        # as BeforeTool hook for write_file|replace',
+    '--client gemini        # as BeforeTool hook for write_file|replace|run_shell_command',
     '--client cursor        # as preToolUse hook',
     '--pre-commit           # in .git/hooks/pre-commit',
   ],

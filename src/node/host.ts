@@ -58,6 +58,7 @@ import { PAGE_OPERATIONS } from './control/page-operations.js';
 import { ControlServer } from './control/server.js';
 import { StoreOperations } from './control/store-operations.js';
 import { AnswerRecord } from './devices/answer-record.js';
+import { RadarReports } from './devices/radar-reports.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import type { EclipticNode } from './node.js';
 import { openNotifier } from './notify/open-notifier.js';
@@ -170,12 +171,15 @@ export class Host {
     const configured = new ConfiguredAgents({ runtime, node, env, ...tools }, loaded);
     await configured.startAgents();
     const identify = gitIdentity(runtime, children, node.key);
-    const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify });
+    const radar = { git: resources.git, work: resources.worktrees };
+    const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify, radar });
     const wakes = new Wakes({ runtime, adapterFor: clientAdapters(runtime, children) }, onramp?.wake);
     configured.startServers();
     const devices = node.openDevices();
     const elsewhere = devices && new WaitingElsewhere({ runtime, devices }, { folder: dataFolder });
     parts.add({ name: 'answers to other devices', stop: () => elsewhere?.close() });
+    const radarReports = devices && new RadarReports({ runtime, devices, radar: codingAgents.radar! });
+    parts.add({ name: 'radar reports', stop: () => radarReports?.close() });
     const { approvals } = resources;
     const ownName = devices?.ownName ?? '';
     const answers = new AnswerRecord(
@@ -233,7 +237,19 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, notifier, telemetry },
+      ...{
+        gateway,
+        dashboard,
+        codingAgents,
+        loop,
+        wakes,
+        answers,
+        devices,
+        elsewhere,
+        radarReports,
+        notifier,
+        telemetry,
+      },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => [
         jailFinding(resources.jails, resources.lanes),

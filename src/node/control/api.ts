@@ -345,6 +345,12 @@ export const API = {
   'leases.release': takes(id).gives<LeaseLine>(),
   'guard.ask': takes({
     ...{ client: required, folder: required, paths: texts, ancestors: processes, proves: boolean },
+    operations: z
+      .array(
+        z.object({ command: required, folder: z.string(), paths: z.exactOptional(z.array(z.string()).readonly()) }),
+      )
+      .readonly()
+      .optional(),
   }).gives<Denial[]>(),
   /** A hook of a client ran; the pointer is the text that the client is to continue with. */
   'wake.hook': takes({

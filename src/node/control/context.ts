@@ -34,6 +34,7 @@ import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
 import type { OwnerDevices } from '../devices/owner-devices.js';
+import type { RadarReports } from '../devices/radar-reports.js';
 import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
 import type { OwnerNotifier } from '../notify/owner-notifier.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
@@ -98,6 +99,7 @@ export interface ControlContext {
   readonly elsewhere: WaitingElsewhere | undefined;
   /** Tells the owner of what begins to wait. */
   readonly notifier: OwnerNotifier;
+  readonly radarReports: RadarReports | undefined;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
   readonly telemetry: Pick<Telemetry, 'history'>;

@@ -49,7 +49,11 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
   context.notifier.start(async () => (await handlers.waiting({})).items);
   context.dashboard.begin(dashboardSource(context, handlers));
   const methods = checked(handlers);
-  context.devices?.begin(methods);
+  const { devices, radarReports: reports } = context;
+  devices?.begin({
+    ...methods,
+    ...(reports && { 'radar.report': (report, { device }) => void reports.take(device!.node, report) }),
+  });
   return methods;
 }
 

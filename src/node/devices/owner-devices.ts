@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { RadarReport } from '../../coding-agents/radar/device-radar.js';
 import {
   type Answered,
   type GivenAnswer,
@@ -22,7 +23,7 @@ export interface OwnerDevicesComponents {
 }
 
 /** Operations that the owner's devices run for each other. */
-const DEVICE_METHODS = ['waiting', 'waiting.answer', 'waiting.answered', 'story', 'radar'] as const;
+const DEVICE_METHODS = ['waiting', 'waiting.answer', 'waiting.answered', 'story', 'radar', 'radar.report'] as const;
 type DeviceMethod = (typeof DEVICE_METHODS)[number];
 
 interface CallParts {
@@ -60,6 +61,7 @@ interface ParamsByMethod {
   readonly 'waiting.answered': { readonly id: string };
   readonly story: { readonly id: string };
   readonly radar: Readonly<Record<never, never>>;
+  readonly 'radar.report': RadarReport;
 }
 
 interface ResultByMethod {
@@ -69,6 +71,7 @@ interface ResultByMethod {
   readonly story: Story;
   /** The asker checks it. */
   readonly radar: unknown;
+  readonly 'radar.report': null;
 }
 
 const PURPOSE = 'owner answer';
@@ -96,6 +99,7 @@ export class OwnerDevices {
   readonly #components: OwnerDevicesComponents;
   readonly #exchange: DeviceExchange;
   readonly #methods = new Deferred<Operations>();
+  readonly #removed = new Set<(node: string) => void>();
   /** Questions at the same time share one evaluation. */
   #reading: Promise<Waiting> | undefined;
 
@@ -105,7 +109,10 @@ export class OwnerDevices {
     const answer = (node: string, method: string, params: unknown) => this.#answer(node, method, params);
     this.#exchange = new DeviceExchange({ runtime, network, answer });
     network.handle(this.#exchange);
-    network.peers.onRemoved((node) => this.#exchange.forget(node));
+    network.peers.onRemoved((node) => {
+      this.#exchange.forget(node);
+      for (const listener of this.#removed) listener(node);
+    });
   }
 
   /** Begins to answer, with these operations. Questions before that wait. */
@@ -134,6 +141,11 @@ export class OwnerDevices {
   /** Calls back when one of the devices connects. */
   onConnected(listener: (node: string) => void): void {
     this.#exchange.onConnected(listener);
+  }
+
+  /** Calls back when a node is no longer a member. */
+  onRemoved(listener: (node: string) => void): void {
+    this.#removed.add(listener);
   }
 
   /**
@@ -166,6 +178,7 @@ export class OwnerDevices {
     if (method === 'waiting.answer') return this.#carryOut(run, { node, name }, params);
     const device = { node, name };
     if (method === 'radar') return run({ local: true }, ALONE);
+    if (method === 'radar.report') return run(params as Record<string, unknown>, { ...ALONE, device });
     if (method !== 'waiting') return run({ ...checked(IdSchema, params), local: true }, { ...ALONE, device });
     this.#reading ??= (async () => (await run({ local: true }, ALONE)) as Waiting)().finally(() => {
       this.#reading = undefined;
