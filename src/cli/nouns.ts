@@ -5,6 +5,7 @@ const NOUNS: readonly Noun[] = [
   noun('welcome', 'everyday', 'what is on this machine, and what to do next', () => import('./welcome.js'), 'show'),
   noun('demo', 'everyday', 'see what Ecliptic does, in a minute', () => import('./demo.js'), 'run'),
   noun('init', 'everyday', 'write an ecliptic.json for this folder', () => import('./init.js'), 'write'),
+  noun('review', 'everyday', 'agents of the roster review a repository', () => import('./review.js'), 'run'),
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
   noun('waiting', 'everyday', 'list and answer what waits for you', () => import('./waiting.js'), 'list'),
   noun('story', 'everyday', 'what became of any id, and what it waits for', () => import('./story.js'), 'show'),

@@ -62,6 +62,7 @@ import { RadarReports } from './devices/radar-reports.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import type { EclipticNode } from './node.js';
 import { openNotifier } from './notify/open-notifier.js';
+import { rosterWork } from './roster-work.js';
 import { openStore, TABLES } from './tables.js';
 
 export interface HostInit {
@@ -168,11 +169,19 @@ export class Host {
     const tools = toolsOf(init, node, resources, store);
     const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
-    const configured = new ConfiguredAgents({ runtime, node, env, ...tools }, loaded);
+    let present: CodingAgents | undefined;
+    const checkoutOf = (agent: string) => present?.present.find(({ name }) => name === agent)?.checkout;
+    const rosterTools = rosterWork(
+      { runtime, node, children, gate, parts, checkoutOf },
+      loaded,
+      realpathSync(dataFolder),
+    );
+    const configured = new ConfiguredAgents({ runtime, node, env, rosterTools, ...tools }, loaded);
     await configured.startAgents();
     const identify = gitIdentity(runtime, children, node.key);
     const radar = { git: resources.git, work: resources.worktrees };
     const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify, radar });
+    present = codingAgents;
     const wakes = new Wakes({ runtime, adapterFor: clientAdapters(runtime, children) }, onramp?.wake);
     configured.startServers();
     const devices = node.openDevices();

@@ -265,6 +265,13 @@ export const ConfigSchema = z
       .describe(
         'Agents of this node by id, or the list of their workers; an id of a Planetary agent staffs that agent.',
       ),
+    workspaces: z
+      .array(z.string().min(1).max(4_096))
+      .max(64)
+      .optional()
+      .describe(
+        'Folders, relative to this file, that the tools of the roster may read for every caller. Agents of this node may use the folder of this file too, and a coding agent its checkout.',
+      ),
     model: ModelSchema.optional().describe('The model that does the work of each Planetary agent without a worker.'),
     tiers: TierRoutingConfigSchema.optional().describe('Which tiers may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
