@@ -3,8 +3,10 @@ import type { Documents } from '../documents/documents.js';
 import { fenceMark } from '../mcp/fence.js';
 import type { McpService } from '../mcp/service.js';
 import { fullAddress, splitAddress } from '../mesh/address.js';
+import { type A2AObservability, callbackReport } from '../mesh/observability.js';
 import type { Party, Policy, StateAction } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
+import { Callbacks } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import {
@@ -23,6 +25,7 @@ export interface CollectionsComponents {
   readonly runtime: Runtime;
   readonly registry: AgentRegistry;
   readonly policy: Policy;
+  readonly observability: A2AObservability;
   readonly documents: Documents;
   readonly mcp: McpService;
   readonly nodeKey: string;
@@ -78,11 +81,13 @@ export class Collections {
   readonly #shares: CollectionShares;
   /** By agent and collection. */
   readonly #open = new Map<string, OpenCollection>();
-  readonly #watchers = new Set<(change: CollectionChange) => void>();
+  readonly #watchers: Callbacks<[change: CollectionChange]>;
   readonly #stop: (() => void)[] = [];
 
   constructor(components: CollectionsComponents, shares: Partial<CollectionShares> = {}) {
     this.#components = components;
+    const { runtime, observability } = components;
+    this.#watchers = new Callbacks('collections.onChange', callbackReport(runtime, observability));
     this.#shares = { ...SHARES, ...shares };
   }
 
@@ -113,8 +118,7 @@ export class Collections {
 
   /** Calls back when entries outside of sandboxes came or went. */
   onChange(watcher: (change: CollectionChange) => void): () => void {
-    this.#watchers.add(watcher);
-    return () => void this.#watchers.delete(watcher);
+    return this.#watchers.add(watcher);
   }
 
   /** Adds an entry in the name of a party. With `asOwner` the owner signs it, so that the owner's nodes know it as such. */
@@ -309,7 +313,7 @@ export class Collections {
     let before = new Set<string>();
     let isDue = false;
     replica.document.onChange(() => {
-      if (isDue || this.#watchers.size === 0) return;
+      if (isDue) return;
       isDue = true;
       this.#components.runtime.defer(() => {
         isDue = false;
@@ -317,7 +321,7 @@ export class Collections {
         const ids = [...now].filter((id) => !before.has(id)).concat([...before].filter((id) => !now.has(id)));
         before = now;
         if (ids.length === 0) return;
-        for (const watcher of this.#watchers) watcher({ collection: replica.collection, ids });
+        this.#watchers.call({ collection: replica.collection, ids });
       });
     });
   }

@@ -132,7 +132,7 @@ export class Documents implements SharedThreads {
     return self && this.#threadOf(this.#placeOf(self, name, undefined));
   }
 
-  /** Calls back with the thread of a document that an agent of another node has opened. */
+  /** @internal Calls back with the thread of a document that an agent of another node has opened. */
   onOpenedElsewhere(watcher: (thread: string) => void): () => void {
     return this.#openedElsewhere.add(watcher);
   }
