@@ -1381,6 +1381,20 @@ const firstMinutes = section('first minutes', '', [
   ],
 ]);
 
+const collections = section('shared context', '', [
+  [
+    'CO.1',
+    'mcp',
+    'Agents and the owner add, search and forget entries of memory, rules and taste, which outlive a restart.',
+  ],
+  ['CO.2', 'mcp', 'Search ranks entries by their words, the same everywhere and without a model.'],
+  ['CO.3', 'mcp', 'Sandboxes and the rules of documents decide on every read and write of an entry.'],
+  ['CO.4', 'mcp', 'An author and a node have a share of a collection; what is no entry is ignored.'],
+  ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
+  ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
+  ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...firstMinutes,
   ...acceptanceCriteria,
@@ -1421,6 +1435,7 @@ export const requirements: readonly Requirement[] = [
   ...edges,
   ...directoryOfNodes,
   ...sharedState,
+  ...collections,
   ...worktrees,
   ...radar,
   ...streamsBetweenNodes,

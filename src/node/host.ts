@@ -4,6 +4,7 @@ import type { CodingAgents } from '../coding-agents/coding-agents.js';
 import { gitIdentity } from '../coding-agents/leases/repository.js';
 import { clientAdapters } from '../coding-agents/wake/adapters.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
+import { offerMemoryTools } from '../collections/offers.js';
 import { Dashboard } from '../http/dashboard/dashboard.js';
 import type { Gateway } from '../http/gateway.js';
 import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
@@ -82,6 +83,8 @@ export interface HostInit {
   otlp?: OtlpSettings | undefined;
 }
 
+/** How much of the collections a worker gets with a task. */
+const CONTEXT_CHARS = 6_000;
 /** Time that work under way gets when the node is told to stop. */
 const DRAIN_MS = 5_000;
 
@@ -178,6 +181,7 @@ export class Host {
     );
     const configured = new ConfiguredAgents({ runtime, node, env, rosterTools, ...tools }, loaded);
     await configured.startAgents();
+    await openCollections(node, runtime);
     const identify = gitIdentity(runtime, children, node.key);
     const radar = { git: resources.git, work: resources.worktrees };
     const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify, radar });
@@ -377,6 +381,8 @@ function toolsOf(
     store,
     allowPrivate: config.http?.allowPrivate,
     reachable: (key) => node.network?.peers.reachable(key) ?? false,
+    knowledgeFor: (id, text) =>
+      node.collections?.knowledgeFor(id, text, config.collections?.contextChars ?? CONTEXT_CHARS),
     rolePrompt: async ({ id, card }) => (await rolePrompt(id)) ?? roleOf(card),
     meshAccess: (agent, { mcpOverHttp }) => meshAccess(node, agent, mcpOverHttp, dataFolder),
   });
@@ -394,6 +400,14 @@ function toolsOf(
     ...{ runtime, children, memory, providers, events, lanes, upstreams, agent, consent },
   });
   return { logins, credentials, gate, workers, upstreams, mcpServers };
+}
+
+/** ATLAS keeps them and has their tools. Without it the owner's agent keeps them, and there are no tools. */
+async function openCollections(node: EclipticNode, runtime: Runtime): Promise<void> {
+  const entry = node.registry.ownEntry('atlas');
+  const keeper = entry && entry.sandboxId === undefined ? node.agentById('atlas') : undefined;
+  const collections = await node.openCollections(keeper?.id);
+  if (keeper) offerMemoryTools(keeper, { runtime, mcp: node.mcp, nodeKey: node.key, collections });
 }
 
 function servedBy({ gateway }: EclipticNode): Gateway {

@@ -335,6 +335,17 @@ export const ConfigSchema = z
       .optional()
       .describe('Coding agents that connect with "ecliptic mcp".'),
     hierarchy: HierarchySchema.optional(),
+    collections: z
+      .strictObject({
+        contextChars: z
+          .int()
+          .nonnegative()
+          .max(100_000)
+          .optional()
+          .describe('Characters of rules and notes that a worker gets with each task. 0 for none. Default 6,000.'),
+      })
+      .optional()
+      .describe('Memory, house rules and taste, which the nodes of a mesh share.'),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');

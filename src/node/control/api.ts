@@ -8,6 +8,7 @@ import type { Denial } from '../../coding-agents/leases/guard.js';
 import type { Overview } from '../../coding-agents/overview.js';
 import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
+import { COLLECTIONS } from '../../collections/entry.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
 import {
@@ -58,6 +59,7 @@ import {
   type CallEvent,
   type Diagnosis,
   type DocumentRow,
+  type EntryRow,
   type HistoryRow,
   type LeaseLine,
   type MailRow,
@@ -144,6 +146,7 @@ const messageType = oneOf(A2AMessageTypeSchema.options).optional();
 const recipient = { to: string, capability: string };
 const credential = { provider: required, name: string, workspace: string };
 const document = { name: required, as: string };
+const collection = oneOf(COLLECTIONS).optional();
 const session = { session: required };
 
 /** Every operation of the control socket. The server validates with this table, and the client's types come from it. */
@@ -250,6 +253,10 @@ export const API = {
   stateSet: takes({ ...document, path: required, value: given }).gives<{ vector: Readonly<Record<string, number>> }>(),
   stateHistory: takes(document).gives<HistoryRow[]>(),
   stateWatch: takes(document).gives<void, { readonly by: string | null; readonly content: unknown }>(),
+
+  entries: takes({ ...as, query: string, tag: string, collection, limit: upTo(50) }).gives<EntryRow[]>(),
+  'entries.add': takes({ ...as, text: required, tags: texts, collection }).gives<EntryRow>(),
+  'entries.forget': takes({ ...id, ...as, collection }).gives<EntryRow>(),
 
   tools: takes(as).gives<ToolRow[]>(),
   resources: takes(as).gives<ResourceRow[]>(),

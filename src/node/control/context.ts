@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { Agent } from '../../agent/agent.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
+import type { Collections } from '../../collections/collections.js';
 import type { Documents } from '../../documents/documents.js';
 import type { Dashboard } from '../../http/dashboard/dashboard.js';
 import type { Gateway } from '../../http/gateway.js';
@@ -53,6 +54,7 @@ interface ControlledNode {
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
   readonly documents: Documents;
+  readonly collections: Collections | undefined;
   readonly objects: Objects;
   readonly swarms: Swarms;
   /** Present on a node with a store. */

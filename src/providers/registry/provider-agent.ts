@@ -5,6 +5,7 @@ import type { Message } from '../../agent/message.js';
 import type { WorkerHealth } from '../../agent/staffing.js';
 import type { TaskSession } from '../../agent/task-messages.js';
 import type { Usage } from '../../agent/usage.js';
+import type { Knowledge } from '../../collections/collections.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { BRANCH, BRANCH_ARTIFACT, type BranchReport, describeBranch } from '../../work/branch-report.js';
 import type { BranchUpdate, ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
@@ -15,6 +16,8 @@ import type { ExecuteRoute, ProviderRegistry } from './registry.js';
 interface ProviderAgentComponents {
   runtime: Runtime;
   providers: ProviderRegistry;
+  /** What the mesh knows that may help this agent with a task of this text. */
+  knowledgeFor: (agentId: string, text: string) => Knowledge | undefined;
 }
 
 const AGENT = 'agent:';
@@ -45,7 +48,7 @@ function ended(provider: string, lane: string | null): WorkerHealth {
 
 /** Lets an agent's providers do its tasks and requests. The thread is the correlation id. */
 export function serveThroughProvider(
-  { runtime, providers }: ProviderAgentComponents,
+  { runtime, providers, knowledgeFor }: ProviderAgentComponents,
   agent: Agent,
   { route, laneId }: { route: ExecuteRoute; laneId: string },
 ): void {
@@ -57,7 +60,8 @@ export function serveThroughProvider(
     if (blocked && !providers.healthOf(agentCapability(agent.id))) {
       throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', reason, 'internal');
     }
-    return providers.execute(route, asked, thread ?? runtime.id(), terms);
+    const knowledge = knowledgeFor(agent.id, asked.text);
+    return providers.execute(route, knowledge ? { ...asked, knowledge } : asked, thread ?? runtime.id(), terms);
   };
   agent.onTask(async (task: AgentTask) => {
     const streamed = new StreamedText(task);
