@@ -771,7 +771,7 @@ const fieldUse = section('field trials', 'T-', [
     'gateway',
     'Push hosts, notifications, answers without optional ids and odd Host headers are handled by the rules.',
   ],
-  ['T-D14', 'gateway', 'A card’s capabilities can be configured.'],
+  ['T-D14', 'gateway', 'A card’s capabilities can be configured, for the node and for each agent.'],
   [
     'T-E1',
     'providers',
