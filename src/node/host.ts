@@ -36,9 +36,8 @@ import { Children } from '../system/process/children.js';
 import { MemoryWatch } from '../system/process/memory-watch.js';
 import { Credentials } from '../system/secrets/credentials.js';
 import { systemKeychain } from '../system/secrets/keychain.js';
-import { OtlpExporter } from '../telemetry/otlp-exporter.js';
+import type { OtlpExporter } from '../telemetry/otlp-exporter.js';
 import type { OtlpSettings } from '../telemetry/otlp-settings.js';
-import { SpanTracer } from '../telemetry/span-tracer.js';
 import { Telemetry } from '../telemetry/telemetry.js';
 import { composeNode, type NodeNetworkInit } from './compose.js';
 import type { HttpConfig, NatsConfig, NetworkConfig } from './config/edge-schema.js';
@@ -63,6 +62,7 @@ import { RadarReports } from './devices/radar-reports.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import type { EclipticNode } from './node.js';
 import { openNotifier } from './notify/open-notifier.js';
+import { otlpExporter } from './otlp-export.js';
 import { rosterWork } from './roster-work.js';
 import { openStore, TABLES } from './tables.js';
 
@@ -307,18 +307,6 @@ export class Host {
     await this.node.stop({ drainMs: DRAIN_MS });
     await this.stopped;
   }
-}
-
-/** Exports spans and metrics where a collector is configured. */
-function otlpExporter({ runtime, otlp: settings }: HostInit, node: EclipticNode): OtlpExporter | undefined {
-  if (!settings) return undefined;
-  const name = node.network?.name;
-  const resource = { 'service.instance.id': node.key, ...(name !== undefined && { 'ecliptic.node.name': name }) };
-  const exporter = new OtlpExporter({ runtime, metrics: () => node.metricFamilies(), resource, settings });
-  node.addMetrics(() => exporter.families());
-  if (runtime.tracer instanceof SpanTracer) runtime.tracer.exportTo((span) => exporter.add(span));
-  exporter.start();
-  return exporter;
 }
 
 async function openResources(
