@@ -175,6 +175,20 @@ export class CodingAgents {
     );
   }
 
+  /** The address of the writer of an open message to the owner. */
+  async writerToOwner(id: string): Promise<string> {
+    const box = this.#box(OWNER);
+    await box.load();
+    return requiredByOwner(box, id).from;
+  }
+
+  /** Messages whose text, peer or id contains all words, from and to members and the owner, the latest first. */
+  async mentioning(query: string, limit: number): Promise<readonly { readonly id: string; readonly at: number }[]> {
+    const found = await Promise.all([...this.#boxes.keys()].map((name) => this.#log.search(name, query, limit)));
+    const unique = new Map(found.flat().map((row) => [row.id, row]));
+    return [...unique.values()].sort((a, b) => b.at - a.at).slice(0, limit);
+  }
+
   async closeForOwner(ids: readonly string[]): Promise<void> {
     const box = this.#box(OWNER);
     await box.load();
@@ -327,5 +341,5 @@ export class CodingAgents {
 }
 
 function requiredByOwner(box: MemberMail, id: string): OpenLetter {
-  return required(box, id, 'ecliptic inbox --as operator');
+  return required(box, id, 'ecliptic inbox');
 }

@@ -52,6 +52,8 @@ export const AgentStatusSchema = z.object({
   state: z.enum(['ready', 'starting', 'degraded', 'unavailable', 'tools', 'unstaffed']),
   /** The kinds of work that it has a worker for. Default: every kind. */
   takes: z.array(WorkKindSchema).optional(),
+  /** The capabilities that it takes tasks and proposals for. Default: all of its card. */
+  capabilities: z.array(id).max(LIMITS.cardListEntries).optional(),
   reason: text.optional(),
   fix: text.optional(),
 });

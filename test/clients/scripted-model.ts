@@ -189,6 +189,11 @@ export class ScriptedModel {
     const known = this.#conversations.get(name);
     if (known) known.steps = script;
     else this.#conversations.set(name, new Conversation(script));
+    return this.urlOf(name);
+  }
+
+  /** The base URL of that conversation. */
+  urlOf(name: string): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${name}`;
   }
 

@@ -109,6 +109,7 @@ describe('leases between processes', () => {
           cwd: two,
         },
         gemini: { tool_name: 'write_file', tool_input: { file_path: join(two, 'src/x.ts') }, cwd: two },
+        opencode: { tool_name: 'edit', tool_input: { filePath: join(two, 'src/x.ts') }, cwd: two },
         cursor: { tool_name: 'Write', tool_input: { file_path: join(two, 'src/x.ts') }, workspace_roots: [two] },
       };
       const answers: Record<string, Finished> = {};
@@ -124,6 +125,7 @@ describe('leases between processes', () => {
         hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision: 'deny' },
       });
       expect(answers.codex).toMatchObject({ code: 2, stdout: '' });
+      expect(answers.opencode).toMatchObject({ code: 2, stdout: '' });
       expect(JSON.parse(answers.gemini!.stdout)).toMatchObject({ decision: 'deny' });
       expect(JSON.parse(answers.cursor!.stdout)).toMatchObject({ permission: 'deny' });
       const own = { tool_name: 'Write', tool_input: { file_path: join(one, 'src/x.ts') }, cwd: one };

@@ -4,7 +4,7 @@ import { literalGlob } from './glob.js';
 import type { Leases } from './leases.js';
 
 /** The clients whose hooks the guard supports. */
-export const GUARDED_CLIENTS = ['claude-code', 'codex', 'gemini', 'cursor'] as const;
+export const GUARDED_CLIENTS = ['claude-code', 'codex', 'gemini', 'cursor', 'opencode'] as const;
 export type GuardedClient = (typeof GUARDED_CLIENTS)[number];
 
 /** A call of a tool that would write files, or run a shell command. */
@@ -78,6 +78,7 @@ export function deny(client: GuardedClient, reason: string): HookAnswer {
       return { stdout: JSON.stringify(output), stderr: '', code: 0 };
     }
     case 'codex':
+    case 'opencode':
       return { stdout: '', stderr: reason, code: 2 };
     case 'gemini':
       return { stdout: JSON.stringify({ decision: 'deny', reason }), stderr: '', code: 0 };

@@ -91,6 +91,11 @@ export function codingAgentMethods({
         throw new EclipticError('AGENT_NOT_FOUND', `no agent is called "${to}"`, error.details, error);
       }
     },
+    async reply({ id: given, text }) {
+      const id = await toOwner(given);
+      const from = await codingAgents.writerToOwner(id);
+      return { ...(await codingAgents.tell(from, text, id)), answers: id };
+    },
     'owner.shown'({ ids = [] }) {
       codingAgents.showOwner(ids);
     },
