@@ -11,7 +11,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['mesh'],
   ['network'],
   ['mail', 'mcp', 'documents', 'objects', 'a2a/protocol', 'a2a/v03', 'a2a/client', 'nats'],
-  ['work', 'agent'],
+  ['work', 'agent', 'collections'],
   [
     'plans',
     'roster',

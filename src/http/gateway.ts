@@ -1,7 +1,7 @@
 import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import { GrpcBinding, type GrpcInit } from '../a2a/grpc/grpc-binding.js';
 import { A2AServer } from '../a2a/server/a2a-server.js';
-import type { A2AOfferInit } from '../a2a/server/offer.js';
+import type { A2AOffersInit } from '../a2a/server/offer.js';
 import type { OperatorTasks } from '../a2a/server/operator-tasks.js';
 import type { AgentAbout, Profiles } from '../a2a/server/profiles.js';
 import type { A2ATaskDeps } from '../a2a/server/task-handler.js';
@@ -69,8 +69,8 @@ export interface GatewayInit {
   allowPrivate?: readonly string[];
   /** The issuer whose JSON Web Tokens are accepted. Default none. */
   jwt?: JwtInit;
-  /** Default: streams, webhooks, and parts of every media type. */
-  a2a?: A2AOfferInit;
+  /** Default: streams, webhooks, an extended card, and parts of every media type. */
+  a2a?: A2AOffersInit;
   /** Time limits of tasks. */
   tasks?: TaskTimeLimits;
   /**
