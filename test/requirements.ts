@@ -1341,7 +1341,35 @@ const firstMinutes = section('first minutes', '', [
   ],
 ]);
 
+const rosterTools = section('tools of the roster', '', [
+  [
+    'RT.1',
+    'coordination',
+    'Secrets, import cycles, missing imports, bad data, leftovers and failed tests are found by file and line with redacted evidence, and look-alikes are not.',
+  ],
+  ['RT.2', 'coordination', 'The findings in pinned packages are those that were labelled by hand.'],
+  ['RT.3', 'coordination', 'Reports of JUnit, TAP, vitest, jest, pytest and go are recognised, counted and placed.'],
+  [
+    'RT.4',
+    'coordination',
+    'The tools of a role do tasks, proposals and steps of plans for the capabilities that they implement, unless it has a worker; other work is refused with NO_WORKER.',
+  ],
+  [
+    'RT.5',
+    'coordination',
+    '`ecliptic review` reports as text, Markdown, JSON and SARIF, of a change too, fails on request, runs nothing unasked, and reports nothing where nothing is wrong.',
+  ],
+  [
+    'RT.6',
+    'coordination',
+    'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
+  ],
+  ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
   ...properties,
