@@ -1394,9 +1394,35 @@ const collections = section('shared context', '', [
   ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
   ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
   ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
+const rosterTools = section('tools of the roster', '', [
+  [
+    'RT.1',
+    'coordination',
+    'Secrets, import cycles, missing imports, bad data, leftovers and failed tests are found by file and line with redacted evidence, and look-alikes are not.',
+  ],
+  ['RT.2', 'coordination', 'The findings in pinned packages are those that were labelled by hand.'],
+  ['RT.3', 'coordination', 'Reports of JUnit, TAP, vitest, jest, pytest and go are recognised, counted and placed.'],
+  [
+    'RT.4',
+    'coordination',
+    'The tools of a role do tasks, proposals and steps of plans for the capabilities that they implement, unless it has a worker; other work is refused with NO_WORKER.',
+  ],
+  [
+    'RT.5',
+    'coordination',
+    '`ecliptic review` reports as text, Markdown, JSON and SARIF, of a change too, fails on request, runs nothing unasked, and reports nothing where nothing is wrong.',
+  ],
+  [
+    'RT.6',
+    'coordination',
+    'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
+  ],
+  ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
 export const requirements: readonly Requirement[] = [
+  ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
   ...properties,
