@@ -1280,6 +1280,25 @@ const directPath = section('direct path', '', [
   ['MX.1', 'mesh', 'A message on the direct path has the outcome, events, counters and thread of the general path.'],
 ]);
 
+const editors = section('editors', '', [
+  [
+    'ED.1',
+    'onramp',
+    '`ecliptic acp --to AGENT` makes any agent of the mesh an agent for editors that speak ACP: sessions, streams, questions, cancellation, refusals and failures.',
+  ],
+  [
+    'ED.2',
+    'onramp',
+    'The agent reads files through the editor, and writes those that its user allows; no other agent may.',
+  ],
+  [
+    'ED.3',
+    'onramp',
+    'The editor shows plans and tool calls of an agent on another device, asks its user for permission, and loads a session of another editor.',
+  ],
+  ['ED.4', 'onramp', 'A real client of ACP works with agents of the mesh.'],
+]);
+
 const agentSessions = section('sessions of coding agents', '', [
   [
     'SN.1',
@@ -1393,6 +1412,7 @@ export const requirements: readonly Requirement[] = [
   ...jail,
   ...background,
   ...agentSessions,
+  ...editors,
   ...benchmarks,
   ...tasksAtOnce,
 ];
