@@ -1299,6 +1299,22 @@ const editors = section('editors', '', [
   ['ED.4', 'onramp', 'A real client of ACP works with agents of the mesh.'],
 ]);
 
+const chats = section('front ends', '', [
+  [
+    'OA.1',
+    'gateway',
+    'The official OpenAI client lists the agents as models and chats with them, with history, files and schemas.',
+  ],
+  ['OA.2', 'gateway', 'Chat completions stream, and show the tool calls of the agent as text.'],
+  ['OA.3', 'gateway', 'Errors have the shape of the OpenAI API, and its client does not repeat work that failed.'],
+  ['OA.4', 'gateway', 'A request that its client gives up ends the task, and a chat leaves no question waiting.'],
+  [
+    'OA.5',
+    'gateway',
+    'Responses go on in the conversation before, answer a question, and stream the events of the API.',
+  ],
+]);
+
 const agentSessions = section('sessions of coding agents', '', [
   [
     'SN.1',
@@ -1413,6 +1429,7 @@ export const requirements: readonly Requirement[] = [
   ...background,
   ...agentSessions,
   ...editors,
+  ...chats,
   ...benchmarks,
   ...tasksAtOnce,
 ];
