@@ -1311,6 +1311,41 @@ const directPath = section('direct path', '', [
   ['MX.1', 'mesh', 'A message on the direct path has the outcome, events, counters and thread of the general path.'],
 ]);
 
+const editors = section('editors', '', [
+  [
+    'ED.1',
+    'onramp',
+    '`ecliptic acp --to AGENT` makes any agent of the mesh an agent for editors that speak ACP: sessions, streams, questions, cancellation, refusals and failures.',
+  ],
+  [
+    'ED.2',
+    'onramp',
+    'The agent reads files through the editor, and writes those that its user allows; no other agent may.',
+  ],
+  [
+    'ED.3',
+    'onramp',
+    'The editor shows plans and tool calls of an agent on another device, asks its user for permission, and loads a session of another editor.',
+  ],
+  ['ED.4', 'onramp', 'A real client of ACP works with agents of the mesh.'],
+]);
+
+const chats = section('front ends', '', [
+  [
+    'OA.1',
+    'gateway',
+    'The official OpenAI client lists the agents as models and chats with them, with history, files and schemas.',
+  ],
+  ['OA.2', 'gateway', 'Chat completions stream, and show the tool calls of the agent as text.'],
+  ['OA.3', 'gateway', 'Errors have the shape of the OpenAI API, and its client does not repeat work that failed.'],
+  ['OA.4', 'gateway', 'A request that its client gives up ends the task, and a chat leaves no question waiting.'],
+  [
+    'OA.5',
+    'gateway',
+    'Responses go on in the conversation before, answer a question, and stream the events of the API.',
+  ],
+]);
+
 const agentSessions = section('sessions of coding agents', '', [
   [
     'SN.1',
@@ -1471,6 +1506,8 @@ export const requirements: readonly Requirement[] = [
   ...background,
   ...people,
   ...agentSessions,
+  ...editors,
+  ...chats,
   ...benchmarks,
   ...tasksAtOnce,
 ];
