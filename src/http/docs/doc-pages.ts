@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import type { Exchange, Route } from '../server/http-server.js';
 import { escapeHtml, type RenderedPage } from './render.js';
@@ -63,9 +63,14 @@ export class DocPages {
     const { renderMarkdown } = await import('./render.js');
     const page = renderMarkdown(text, (href) => targetOf(href, name));
     const index = this.#read(`${INDEX}.md`)?.toString('utf8') ?? '';
-    const html = documentOf(page, listOf(index, name));
+    const html = documentOf(page, listOf(index, name, this.#names()));
     this.#rendered.set(name, html);
     return html;
+  }
+
+  #names(): string[] {
+    const pages = readdirSync(this.#folder).filter((file) => file.endsWith('.md'));
+    return pages.map((file) => file.slice(0, -'.md'.length)).sort();
   }
 
   #read(name: string): Buffer | undefined {
@@ -91,8 +96,8 @@ export function targetOf(href: string, page: string): string | undefined {
   return doc === INDEX ? `/docs${hash}` : `/docs/${doc}${hash}`;
 }
 
-/** The headings of the index and the pages below them. */
-function listOf(index: string, current: string): string {
+/** The headings of the index and the pages below them, then the pages that it does not list. */
+function listOf(index: string, current: string, names: readonly string[]): string {
   const lines: string[] = [];
   for (const [, heading, label, href] of index.matchAll(/^## (.+)$|^(?:\d+\.|-) \[([^\]]+)\]\(([^)]+\.md)\)/gm)) {
     if (heading !== undefined) {
@@ -104,7 +109,8 @@ function listOf(index: string, current: string): string {
     const here = to === `/docs/${current}` ? ' aria-current="page"' : '';
     lines.push(`<a href="${to}"${here}>${escapeHtml(label!)}</a>`);
   }
-  return lines.join('\n');
+  const others = names.filter((name) => name !== INDEX && !index.includes(`(${name}.md)`));
+  return [...lines, ...others.map((name) => `<a href="/docs/${name}">${name.replaceAll('-', ' ')}</a>`)].join('\n');
 }
 
 function documentOf({ title, html }: RenderedPage, list: string): string {

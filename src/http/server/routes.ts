@@ -27,6 +27,7 @@ function pageText(url: string): string {
     `documents (public)      ${url}/docs`,
     `A2A card (public)       ${url}/.well-known/agent-card.json`,
     `MCP endpoint            ${url}/mcp`,
+    `OpenAI API              ${url}/v1`,
     `metrics (Prometheus)    ${url}/metrics`,
     `health (public)         ${url}/healthz, ${url}/readyz`,
     '',
