@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createNode, type EclipticNode } from '../../node/compose.js';
 import { DOCS_FOLDER } from '../../runtime/package.js';
@@ -39,6 +42,20 @@ describe('the documents of a node', () => {
       expect([401, 404]).toContain((await get(path)).status);
     },
   );
+});
+
+describe('a page that the index does not list', () => {
+  it('is in the list of pages too', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'ecliptic-docs-'));
+    writeFileSync(join(folder, 'README.md'), '# Documents\n\n## First\n\n1. [One](one.md)\n');
+    for (const name of ['one', 'two-more']) writeFileSync(join(folder, `${name}.md`), `# ${name}\n`);
+    const node = await createNode();
+    const { url } = await node.serve({ port: 0, routes: [new DocPages(folder).route] });
+    const text = await (await fetch(`${url}/docs/one`)).text();
+    expect(text).toContain('<a href="/docs/one" aria-current="page">One</a>\n<a href="/docs/two-more">two more</a>');
+    await node.stop();
+    rmSync(folder, { recursive: true });
+  });
 });
 
 describe('Markdown', () => {
