@@ -865,6 +865,12 @@ const jail = section('jail', 'JL.', [
 const background = section('background node', 'BG.', [
   ['BG.1', 'onramp', 'A background node reads the user’s own configuration and comes back at its port.'],
   ['BG.2', 'onramp', 'It exits when no client has used it for a time, unless configured to stay.'],
+  [
+    'BG.4',
+    'onramp',
+    'A project’s own ecliptic.json runs nothing before the owner has allowed exactly its content, and is asked about again when that changes.',
+  ],
+  ['BG.5', 'onramp', 'The agents of a project exist for the clients that work in it and for the owner only.'],
   ['BG.3', 'onramp', '`service install` and `remove` let systemd or launchd run the node; --print shows the file.'],
 ]);
 

@@ -33,6 +33,8 @@ export class CodingAgent {
   #server = 0;
   #id = 0;
   stderr = '';
+  /** The folder that it works in. Default: that of the cluster. */
+  cwd: string | undefined;
   /** Notifications of the server. */
   readonly told: string[] = [];
 
@@ -77,7 +79,7 @@ export class CodingAgent {
     const { folder } = this.#cluster;
     const words = [...(this.#apart ? [CLIENT_BETWEEN] : []), BIN, 'mcp', ...this.#args];
     const child = spawn(process.execPath, words, {
-      cwd: folder,
+      cwd: this.cwd ?? folder,
       env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0', ...this.#env },
       stdio: ['pipe', 'pipe', 'pipe', ...(this.#apart ? (['ipc'] as const) : [])],
     });
