@@ -1297,6 +1297,7 @@ const radar = section('conflict radar', '', [
 const streamsBetweenNodes = section('streams between nodes', '', [
   ['ST.1', 'nodes', 'A stream from another node has several chunks in flight, and never more than its share.'],
   ['ST.2', 'nodes', 'It is whole and in order, or ends with a typed error, whatever the network does.'],
+  ['ST.4', 'nodes', 'What an agent answers while the asking node is silent waits for it within the conversation.'],
   ['ST.3', 'nodes', 'A chunk that is missing between two others is an error of the reader.'],
 ]);
 
@@ -1324,6 +1325,11 @@ const agentSessions = section('sessions of coding agents', '', [
   ],
   ['AP.1', 'providers', 'An approval is listed, shown with change, folder and rule, and answered on another device.'],
   ['AP.2', 'providers', 'The requester of a task sees that it waits for an approval, and what was decided.'],
+  [
+    'AP.5',
+    'providers',
+    'Where the link between two devices is cut in the middle, an approval is answered once, and its task loses nothing.',
+  ],
   [
     'AP.4',
     'providers',
