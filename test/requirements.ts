@@ -771,7 +771,7 @@ const fieldUse = section('field trials', 'T-', [
     'gateway',
     'Push hosts, notifications, answers without optional ids and odd Host headers are handled by the rules.',
   ],
-  ['T-D14', 'gateway', 'A card’s capabilities can be configured.'],
+  ['T-D14', 'gateway', 'A card’s capabilities can be configured, for the node and for each agent.'],
   [
     'T-E1',
     'providers',
@@ -1292,6 +1292,19 @@ const radar = section('conflict radar', '', [
   ],
   ['RD.4', 'onramp', 'A command shows the changed files on the owner’s devices, and the overlap of two agents.'],
   ['RD.5', 'onramp', 'Changed, staged, new, deleted and conflicting files are found, whatever their names.'],
+  ['RD.6', 'onramp', 'When a file is saved that another agent has changed, the agents of both devices are told once.'],
+  [
+    'RD.7',
+    'onramp',
+    'The guard stops an edit of a file that another agent has changed, and a git operation that takes HEAD, index or files from another agent in the folder.',
+  ],
+  [
+    'RD.8',
+    'onramp',
+    'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
+  ],
+  ['RD.10', 'onramp', 'The dashboard shows changed files and overlaps.'],
+  ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
 
 const streamsBetweenNodes = section('streams between nodes', '', [
@@ -1303,6 +1316,41 @@ const streamsBetweenNodes = section('streams between nodes', '', [
 
 const directPath = section('direct path', '', [
   ['MX.1', 'mesh', 'A message on the direct path has the outcome, events, counters and thread of the general path.'],
+]);
+
+const editors = section('editors', '', [
+  [
+    'ED.1',
+    'onramp',
+    '`ecliptic acp --to AGENT` makes any agent of the mesh an agent for editors that speak ACP: sessions, streams, questions, cancellation, refusals and failures.',
+  ],
+  [
+    'ED.2',
+    'onramp',
+    'The agent reads files through the editor, and writes those that its user allows; no other agent may.',
+  ],
+  [
+    'ED.3',
+    'onramp',
+    'The editor shows plans and tool calls of an agent on another device, asks its user for permission, and loads a session of another editor.',
+  ],
+  ['ED.4', 'onramp', 'A real client of ACP works with agents of the mesh.'],
+]);
+
+const chats = section('front ends', '', [
+  [
+    'OA.1',
+    'gateway',
+    'The official OpenAI client lists the agents as models and chats with them, with history, files and schemas.',
+  ],
+  ['OA.2', 'gateway', 'Chat completions stream, and show the tool calls of the agent as text.'],
+  ['OA.3', 'gateway', 'Errors have the shape of the OpenAI API, and its client does not repeat work that failed.'],
+  ['OA.4', 'gateway', 'A request that its client gives up ends the task, and a chat leaves no question waiting.'],
+  [
+    'OA.5',
+    'gateway',
+    'Responses go on in the conversation before, answer a question, and stream the events of the API.',
+  ],
 ]);
 
 const agentSessions = section('sessions of coding agents', '', [
@@ -1370,13 +1418,60 @@ const firstMinutes = section('first minutes', '', [
     'A new configuration has what is found on the machine as far as the user agrees, the rest as comments, and no secret.',
   ],
   [
+    'FM.backup',
+    'nodes',
+    'A backup of a working node has all that was acknowledged before it, is complete when it has its name, and is restored without loss or repetition.',
+  ],
+  [
     'FM.servers',
     'onramp',
     'MCP servers of the clients on a machine are found; values that may be secret are not copied.',
   ],
 ]);
 
+const collections = section('shared context', '', [
+  [
+    'CO.1',
+    'mcp',
+    'Agents and the owner add, search and forget entries of memory, rules and taste, which outlive a restart.',
+  ],
+  ['CO.2', 'mcp', 'Search ranks entries by their words, the same everywhere and without a model.'],
+  ['CO.3', 'mcp', 'Sandboxes and the rules of documents decide on every read and write of an entry.'],
+  ['CO.4', 'mcp', 'An author and a node have a share of a collection; what is no entry is ignored.'],
+  ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
+  ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
+  ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
+]);
+
+const rosterTools = section('tools of the roster', '', [
+  [
+    'RT.1',
+    'coordination',
+    'Secrets, import cycles, missing imports, bad data, leftovers and failed tests are found by file and line with redacted evidence, and look-alikes are not.',
+  ],
+  ['RT.2', 'coordination', 'The findings in pinned packages are those that were labelled by hand.'],
+  ['RT.3', 'coordination', 'Reports of JUnit, TAP, vitest, jest, pytest and go are recognised, counted and placed.'],
+  [
+    'RT.4',
+    'coordination',
+    'The tools of a role do tasks, proposals and steps of plans for the capabilities that they implement, unless it has a worker; other work is refused with NO_WORKER.',
+  ],
+  [
+    'RT.5',
+    'coordination',
+    '`ecliptic review` reports as text, Markdown, JSON and SARIF, of a change too, fails on request, runs nothing unasked, and reports nothing where nothing is wrong.',
+  ],
+  [
+    'RT.6',
+    'coordination',
+    'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
+  ],
+  ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
   ...properties,
@@ -1416,6 +1511,7 @@ export const requirements: readonly Requirement[] = [
   ...edges,
   ...directoryOfNodes,
   ...sharedState,
+  ...collections,
   ...worktrees,
   ...radar,
   ...streamsBetweenNodes,
@@ -1424,6 +1520,8 @@ export const requirements: readonly Requirement[] = [
   ...background,
   ...people,
   ...agentSessions,
+  ...editors,
+  ...chats,
   ...benchmarks,
   ...tasksAtOnce,
 ];

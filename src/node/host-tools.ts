@@ -42,6 +42,9 @@ interface ToolResources {
   readonly worktrees: Worktrees;
 }
 
+/** How much of the collections a worker gets with a task. */
+const CONTEXT_CHARS = 6_000;
+
 /** Credentials, upstream MCP servers and agent programs, with the owner's consent where they need it. */
 export function toolsOf(
   init: ToolsInit,
@@ -77,6 +80,8 @@ export function toolsOf(
       store,
       allowPrivate: config.http?.allowPrivate,
       reachable: (key) => node.network?.peers.reachable(key) ?? false,
+      knowledgeFor: (id, text) =>
+        node.collections?.knowledgeFor(id, text, config.collections?.contextChars ?? CONTEXT_CHARS),
       rolePrompt: async ({ id, card }) => (await rolePrompt(id)) ?? roleOf(card),
       meshAccess: (agent, { mcpOverHttp }) => meshAccess(node, agent, mcpOverHttp, dataFolder),
     });

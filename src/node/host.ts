@@ -4,6 +4,7 @@ import type { CodingAgents } from '../coding-agents/coding-agents.js';
 import { gitIdentity } from '../coding-agents/leases/repository.js';
 import { clientAdapters } from '../coding-agents/wake/adapters.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
+import { offerMemoryTools } from '../collections/offers.js';
 import { Dashboard } from '../http/dashboard/dashboard.js';
 import type { Gateway } from '../http/gateway.js';
 import { loginCallback } from '../http/server/routes.js';
@@ -23,9 +24,8 @@ import { Jails } from '../system/jail/jails.js';
 import type { LocalEndpoint } from '../system/jail/proxy.js';
 import { Children } from '../system/process/children.js';
 import type { Credentials } from '../system/secrets/credentials.js';
-import { OtlpExporter } from '../telemetry/otlp-exporter.js';
+import type { OtlpExporter } from '../telemetry/otlp-exporter.js';
 import type { OtlpSettings } from '../telemetry/otlp-settings.js';
-import { SpanTracer } from '../telemetry/span-tracer.js';
 import { Telemetry } from '../telemetry/telemetry.js';
 import { composeNode, type NodeNetworkInit } from './compose.js';
 import type { HttpConfig, NatsConfig, NetworkConfig } from './config/edge-schema.js';
@@ -46,10 +46,13 @@ import { PAGE_OPERATIONS } from './control/page-operations.js';
 import { ControlServer } from './control/server.js';
 import { StoreOperations } from './control/store-operations.js';
 import { AnswerRecord } from './devices/answer-record.js';
+import { RadarReports } from './devices/radar-reports.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import { openProjects, servedBy, toolsOf } from './host-tools.js';
 import type { EclipticNode } from './node.js';
 import { openNotifier } from './notify/open-notifier.js';
+import { otlpExporter } from './otlp-export.js';
+import { rosterWork } from './roster-work.js';
 import { openStore, TABLES } from './tables.js';
 
 export interface HostInit {
@@ -158,10 +161,20 @@ export class Host {
     const tools = toolsOf(init, node, resources, store);
     const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
-    const configured = new ConfiguredAgents({ runtime, node, env, ...tools }, loaded);
+    let present: CodingAgents | undefined;
+    const checkoutOf = (agent: string) => present?.present.find(({ name }) => name === agent)?.checkout;
+    const rosterTools = rosterWork(
+      { runtime, node, children, gate, parts, checkoutOf },
+      loaded,
+      realpathSync(dataFolder),
+    );
+    const configured = new ConfiguredAgents({ runtime, node, env, rosterTools, ...tools }, loaded);
     await configured.startAgents();
+    await openCollections(node, runtime);
     const identify = gitIdentity(runtime, children, node.key);
-    const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify });
+    const radar = { git: resources.git, work: resources.worktrees };
+    const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify, radar });
+    present = codingAgents;
     const wakes = new Wakes({ runtime, adapterFor: clientAdapters(runtime, children) }, onramp?.wake);
     configured.startServers();
     const projects = init.projects ? await openProjects(init, node, resources, tools, store) : undefined;
@@ -169,6 +182,8 @@ export class Host {
     const devices = node.openDevices();
     const elsewhere = devices && new WaitingElsewhere({ runtime, devices }, { folder: dataFolder });
     parts.add({ name: 'answers to other devices', stop: () => elsewhere?.close() });
+    const radarReports = devices && new RadarReports({ runtime, devices, radar: codingAgents.radar! });
+    parts.add({ name: 'radar reports', stop: () => radarReports?.close() });
     const { approvals } = resources;
     const ownName = devices?.ownName ?? '';
     const answers = new AnswerRecord(
@@ -226,7 +241,8 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, notifier, telemetry, projects },
+      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, radarReports, notifier },
+      ...{ telemetry, projects },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => [
         jailFinding(resources.jails, resources.lanes),
@@ -273,18 +289,6 @@ export class Host {
   }
 }
 
-/** Exports spans and metrics where a collector is configured. */
-function otlpExporter({ runtime, otlp: settings }: HostInit, node: EclipticNode): OtlpExporter | undefined {
-  if (!settings) return undefined;
-  const name = node.network?.name;
-  const resource = { 'service.instance.id': node.key, ...(name !== undefined && { 'ecliptic.node.name': name }) };
-  const exporter = new OtlpExporter({ runtime, metrics: () => node.metricFamilies(), resource, settings });
-  node.addMetrics(() => exporter.families());
-  if (runtime.tracer instanceof SpanTracer) runtime.tracer.exportTo((span) => exporter.add(span));
-  exporter.start();
-  return exporter;
-}
-
 async function openResources(
   init: HostInit,
   parts: Parts,
@@ -311,6 +315,14 @@ async function openResources(
   const git = new Git({ runtime, children });
   const worktrees = new Worktrees({ runtime, git }, { folder: dataFolder });
   return { children, jails, approvals, lanes: new Lanes(join(dataFolder, 'lanes')), git, worktrees, control };
+}
+
+/** ATLAS keeps them and has their tools. Without it the owner's agent keeps them, and there are no tools. */
+async function openCollections(node: EclipticNode, runtime: Runtime): Promise<void> {
+  const entry = node.registry.ownEntry('atlas');
+  const keeper = entry && entry.sandboxId === undefined ? node.agentById('atlas') : undefined;
+  const collections = await node.openCollections(keeper?.id);
+  if (keeper) offerMemoryTools(keeper, { runtime, mcp: node.mcp, nodeKey: node.key, collections });
 }
 
 function networkOf({ listen, ...rest }: NetworkConfig = {}): NodeNetworkInit {

@@ -11,9 +11,7 @@ vi.setConfig({ testTimeout: 120_000 });
 const REVIEW = `require('node:fs').appendFileSync('ran', 'x'); console.log('reviewed');`;
 
 async function working(cluster: Cluster, data: string, as: string, cwd: string): Promise<CodingAgent> {
-  const agent = new CodingAgent(cluster, ['--as', as, '--data', data]);
-  agent.cwd = cwd;
-  await agent.start();
+  const agent = await CodingAgent.start(cluster, ['--as', as, '--data', data], {}, undefined, cwd);
   await agent.call('mesh_peers');
   return agent;
 }

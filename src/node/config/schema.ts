@@ -265,6 +265,13 @@ export const ConfigSchema = z
       .describe(
         'Agents of this node by id, or the list of their workers; an id of a Planetary agent staffs that agent.',
       ),
+    workspaces: z
+      .array(z.string().min(1).max(4_096))
+      .max(64)
+      .optional()
+      .describe(
+        'Folders, relative to this file, that the tools of the roster may read for every caller. Agents of this node may use the folder of this file too, and a coding agent its checkout.',
+      ),
     model: ModelSchema.optional().describe('The model that does the work of each Planetary agent without a worker.'),
     tiers: TierRoutingConfigSchema.optional().describe('Which tiers may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
@@ -328,6 +335,17 @@ export const ConfigSchema = z
       .optional()
       .describe('Coding agents that connect with "ecliptic mcp".'),
     hierarchy: HierarchySchema.optional(),
+    collections: z
+      .strictObject({
+        contextChars: z
+          .int()
+          .nonnegative()
+          .max(100_000)
+          .optional()
+          .describe('Characters of rules and notes that a worker gets with each task. 0 for none. Default 6,000.'),
+      })
+      .optional()
+      .describe('Memory, house rules and taste, which the nodes of a mesh share.'),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');

@@ -4,10 +4,12 @@ import type { StreamResponse, Task, TaskState } from '../../a2a/protocol/types.j
 import { TASK_STATES } from '../../a2a/protocol/types.js';
 import type { ServedCard } from '../../a2a/v03/card.js';
 import type { HeldRow } from '../../coding-agents/coding-agents.js';
+import type { FileUse } from '../../coding-agents/editor/editor-mesh.js';
 import type { Denial } from '../../coding-agents/leases/guard.js';
 import type { Overview } from '../../coding-agents/overview.js';
 import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
+import { COLLECTIONS } from '../../collections/entry.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
 import {
@@ -52,12 +54,14 @@ import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import type { BranchReport } from '../../work/branch-report.js';
 import type { NotifyResult } from '../notify/owner-notifier.js';
 import type { ProjectRow } from '../projects/projects.js';
+import type { Backup } from './backup.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
   type AgentRow,
   type CallEvent,
   type Diagnosis,
   type DocumentRow,
+  type EntryRow,
   type HistoryRow,
   type LeaseLine,
   type MailRow,
@@ -144,6 +148,7 @@ const messageType = oneOf(A2AMessageTypeSchema.options).optional();
 const recipient = { to: string, capability: string };
 const credential = { provider: required, name: string, workspace: string };
 const document = { name: required, as: string };
+const collection = oneOf(COLLECTIONS).optional();
 const session = { session: required };
 
 /** Every operation of the control socket. The server validates with this table, and the client's types come from it. */
@@ -197,6 +202,8 @@ export const API = {
   'audit.events': takes({ limit: count }).gives<AuditedEvent[]>(),
   'store.check': nothing.gives<StoreCheck>(),
   'store.compact': nothing.gives<Compacted>(),
+  /** Copies the data folder into a new folder, whose absolute path is given. */
+  'store.backup': takes({ to: required }).gives<Backup>(),
   'store.export': takes({ table: string }).gives<void, ExportedRow>(),
 
   propose: takes({
@@ -208,7 +215,7 @@ export const API = {
   tasks: takes({
     kind: oneOf(WORK_KINDS).optional(),
     state: taskState.optional(),
-    ...{ caller: string, limit: count },
+    ...{ caller: string, context: string, limit: count },
   }).gives<TaskRow[]>(),
   task: takes(id).gives<TaskDetail>(),
   'task.follow': takes(id).gives<void, TaskDetail | StreamResponse>(),
@@ -248,6 +255,10 @@ export const API = {
   stateSet: takes({ ...document, path: required, value: given }).gives<{ vector: Readonly<Record<string, number>> }>(),
   stateHistory: takes(document).gives<HistoryRow[]>(),
   stateWatch: takes(document).gives<void, { readonly by: string | null; readonly content: unknown }>(),
+
+  entries: takes({ ...as, query: string, tag: string, collection, limit: upTo(50) }).gives<EntryRow[]>(),
+  'entries.add': takes({ ...as, text: required, tags: texts, collection }).gives<EntryRow>(),
+  'entries.forget': takes({ ...id, ...as, collection }).gives<EntryRow>(),
 
   tools: takes(as).gives<ToolRow[]>(),
   resources: takes(as).gives<ResourceRow[]>(),
@@ -330,6 +341,9 @@ export const API = {
   /** The member's client called another tool, and had received these messages by then. */
   'onramp.heard': takes({ ...session, seen: texts, thread: string }).gives<void>(),
   'onramp.cancel': takes({ ...session, number }).gives<void>(),
+  /** Offers the files of an editor to an agent until the caller disconnects; each use of them is an event. */
+  'editor.open': takes({ ...session, to: required }).gives<void, FileUse & { readonly call: number }>(),
+  'editor.answer': takes({ ...session, call: z.int(), result: string, error: string }).gives<void>(),
   overview: nothing.gives<Overview>(),
   tell: takes({ to: required, text: required, replyTo: string }).gives<{ id: string; to: string; thread: string }>(),
   /** Answers a message to the owner. */
@@ -347,6 +361,12 @@ export const API = {
   'leases.release': takes(id).gives<LeaseLine>(),
   'guard.ask': takes({
     ...{ client: required, folder: required, paths: texts, ancestors: processes, proves: boolean },
+    operations: z
+      .array(
+        z.object({ command: required, folder: z.string(), paths: z.exactOptional(z.array(z.string()).readonly()) }),
+      )
+      .readonly()
+      .optional(),
   }).gives<Denial[]>(),
   /** A hook of a client ran; the pointer is the text that the client is to continue with. */
   'wake.hook': takes({

@@ -1,7 +1,9 @@
 import type { z } from 'zod';
 import type { Agent } from '../../agent/agent.js';
+import type { AgentInit } from '../../agent/agent-init.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
+import type { Collections } from '../../collections/collections.js';
 import type { Documents } from '../../documents/documents.js';
 import type { Dashboard } from '../../http/dashboard/dashboard.js';
 import type { Gateway } from '../../http/gateway.js';
@@ -34,6 +36,7 @@ import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
 import type { OwnerDevices } from '../devices/owner-devices.js';
+import type { RadarReports } from '../devices/radar-reports.js';
 import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
 import type { OwnerNotifier } from '../notify/owner-notifier.js';
 import type { Projects } from '../projects/projects.js';
@@ -53,6 +56,7 @@ interface ControlledNode {
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
   readonly documents: Documents;
+  readonly collections: Collections | undefined;
   readonly objects: Objects;
   readonly swarms: Swarms;
   /** Present on a node with a store. */
@@ -66,6 +70,7 @@ interface ControlledNode {
   readonly providers: ProviderRegistry;
   readonly providerEvents: ProviderEvents;
   readonly agents: readonly Agent[];
+  agent(init: AgentInit): Agent;
   agentById(id: string): Agent;
   /** The owner, as an agent of this node. */
   operator(): Agent;
@@ -101,6 +106,7 @@ export interface ControlContext {
   readonly projects: Projects | undefined;
   /** Tells the owner of what begins to wait. */
   readonly notifier: OwnerNotifier;
+  readonly radarReports: RadarReports | undefined;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
   readonly telemetry: Pick<Telemetry, 'history'>;
