@@ -865,6 +865,12 @@ const jail = section('jail', 'JL.', [
 const background = section('background node', 'BG.', [
   ['BG.1', 'onramp', 'A background node reads the user’s own configuration and comes back at its port.'],
   ['BG.2', 'onramp', 'It exits when no client has used it for a time, unless configured to stay.'],
+  [
+    'BG.4',
+    'onramp',
+    'A project’s own ecliptic.json runs nothing before the owner has allowed exactly its content, and is asked about again when that changes.',
+  ],
+  ['BG.5', 'onramp', 'The agents of a project exist for the clients that work in it and for the owner only.'],
   ['BG.3', 'onramp', '`service install` and `remove` let systemd or launchd run the node; --print shows the file.'],
 ]);
 
@@ -1304,6 +1310,7 @@ const radar = section('conflict radar', '', [
 const streamsBetweenNodes = section('streams between nodes', '', [
   ['ST.1', 'nodes', 'A stream from another node has several chunks in flight, and never more than its share.'],
   ['ST.2', 'nodes', 'It is whole and in order, or ends with a typed error, whatever the network does.'],
+  ['ST.4', 'nodes', 'What an agent answers while the asking node is silent waits for it within the conversation.'],
   ['ST.3', 'nodes', 'A chunk that is missing between two others is an error of the reader.'],
 ]);
 
@@ -1366,6 +1373,11 @@ const agentSessions = section('sessions of coding agents', '', [
   ],
   ['AP.1', 'providers', 'An approval is listed, shown with change, folder and rule, and answered on another device.'],
   ['AP.2', 'providers', 'The requester of a task sees that it waits for an approval, and what was decided.'],
+  [
+    'AP.5',
+    'providers',
+    'Where the link between two devices is cut in the middle, an approval is answered once, and its task loses nothing.',
+  ],
   [
     'AP.4',
     'providers',

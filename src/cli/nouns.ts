@@ -28,6 +28,7 @@ const NOUNS: readonly Noun[] = [
   noun('lease', 'coding agents', 'files that agents have reserved', () => import('./lease.js'), 'list'),
   noun('workspace', 'coding agents', 'git worktrees of agents’ tasks', () => import('./workspace.js'), 'list'),
   noun('radar', 'coding agents', 'changed files on your devices, and overlaps', () => import('./radar.js'), 'show'),
+  noun('project', 'coding agents', 'agents that projects bring along', () => import('./project.js'), 'list'),
   noun('held', 'coding agents', 'mail of strangers, held for you', () => import('./held.js'), 'list'),
   noun('approval', 'coding agents', 'list and answer approval requests', () => import('./approval.js'), 'list'),
   noun('node', 'operating', 'start, stop, check and watch a node', () => import('./node.js')),

@@ -103,6 +103,8 @@ export class Cards {
   }
 
   ofAgent(id: string, baseUrl: string): PublishedCard {
+    // Outside its project there is no such agent.
+    if (this.#components.registry.policy.isConfined(id)) throw noAgent(id);
     return this.#published(`agent ${id} ${baseUrl}`, () => this.describe({ id }, baseUrl));
   }
 
@@ -120,7 +122,7 @@ export class Cards {
     const { id } = facts;
     const { registry, profiles } = this.#components;
     const entry = registry.ownEntry(id);
-    if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
+    if (!entry) throw noAgent(id);
     const { mcpToolPermissions, skillBundles, persona } = profiles.of(id) ?? {};
     const { name, status } = entry.card;
     const description = status?.state === 'unstaffed' ? unstaffed(entry.card.description) : entry.card.description;
@@ -180,6 +182,10 @@ export class Cards {
     this.#made.set(key, published);
     return published;
   }
+}
+
+function noAgent(id: string): EclipticError {
+  return new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
 }
 
 const MAX_AGE_S = 300;
