@@ -1311,6 +1311,41 @@ const directPath = section('direct path', '', [
   ['MX.1', 'mesh', 'A message on the direct path has the outcome, events, counters and thread of the general path.'],
 ]);
 
+const editors = section('editors', '', [
+  [
+    'ED.1',
+    'onramp',
+    '`ecliptic acp --to AGENT` makes any agent of the mesh an agent for editors that speak ACP: sessions, streams, questions, cancellation, refusals and failures.',
+  ],
+  [
+    'ED.2',
+    'onramp',
+    'The agent reads files through the editor, and writes those that its user allows; no other agent may.',
+  ],
+  [
+    'ED.3',
+    'onramp',
+    'The editor shows plans and tool calls of an agent on another device, asks its user for permission, and loads a session of another editor.',
+  ],
+  ['ED.4', 'onramp', 'A real client of ACP works with agents of the mesh.'],
+]);
+
+const chats = section('front ends', '', [
+  [
+    'OA.1',
+    'gateway',
+    'The official OpenAI client lists the agents as models and chats with them, with history, files and schemas.',
+  ],
+  ['OA.2', 'gateway', 'Chat completions stream, and show the tool calls of the agent as text.'],
+  ['OA.3', 'gateway', 'Errors have the shape of the OpenAI API, and its client does not repeat work that failed.'],
+  ['OA.4', 'gateway', 'A request that its client gives up ends the task, and a chat leaves no question waiting.'],
+  [
+    'OA.5',
+    'gateway',
+    'Responses go on in the conversation before, answer a question, and stream the events of the API.',
+  ],
+]);
+
 const agentSessions = section('sessions of coding agents', '', [
   [
     'SN.1',
@@ -1394,9 +1429,35 @@ const collections = section('shared context', '', [
   ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
   ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
   ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
+const rosterTools = section('tools of the roster', '', [
+  [
+    'RT.1',
+    'coordination',
+    'Secrets, import cycles, missing imports, bad data, leftovers and failed tests are found by file and line with redacted evidence, and look-alikes are not.',
+  ],
+  ['RT.2', 'coordination', 'The findings in pinned packages are those that were labelled by hand.'],
+  ['RT.3', 'coordination', 'Reports of JUnit, TAP, vitest, jest, pytest and go are recognised, counted and placed.'],
+  [
+    'RT.4',
+    'coordination',
+    'The tools of a role do tasks, proposals and steps of plans for the capabilities that they implement, unless it has a worker; other work is refused with NO_WORKER.',
+  ],
+  [
+    'RT.5',
+    'coordination',
+    '`ecliptic review` reports as text, Markdown, JSON and SARIF, of a change too, fails on request, runs nothing unasked, and reports nothing where nothing is wrong.',
+  ],
+  [
+    'RT.6',
+    'coordination',
+    'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
+  ],
+  ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
 export const requirements: readonly Requirement[] = [
+  ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
   ...properties,
@@ -1445,6 +1506,8 @@ export const requirements: readonly Requirement[] = [
   ...background,
   ...people,
   ...agentSessions,
+  ...editors,
+  ...chats,
   ...benchmarks,
   ...tasksAtOnce,
 ];

@@ -42,6 +42,18 @@ const mcp = verb({
   },
 });
 
+const acp = verb({
+  summary: 'make an agent of the mesh the agent of the editor that starts this (ACP on standard input and output)',
+  options: {
+    to: required(text('AGENT', 'an agent of the mesh, here or on another node')),
+    'no-start': flag('wait for a node instead of starting one in the background'),
+  },
+  examples: ['--to mars', '--to mars@desktop'],
+  async run(invocation) {
+    await (await import('./acp.js')).serveAcp(invocation);
+  },
+});
+
 const watch = verb({
   summary: 'show the coding agents of this machine: presence, unread mail, tasks, leases, held mail',
   options: { once: flag('show it once and exit') },
@@ -127,4 +139,4 @@ const guard = verb({
   },
 });
 
-export const verbs = { setup, mcp, watch, hook, guard };
+export const verbs = { setup, mcp, acp, watch, hook, guard };

@@ -61,6 +61,7 @@ const WORDS: Table['words'] = {
   doctor: 'node doctor',
   setup: 'coding-agent setup',
   mcp: 'coding-agent mcp',
+  acp: 'coding-agent acp',
   watch: 'node watch',
   tell: 'message tell',
   inbox: 'message inbox',
@@ -107,7 +108,7 @@ const WORDS: Table['words'] = {
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
   everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
-  'coding agents': ['setup', 'mcp', 'tell', 'inbox', 'reply'],
+  'coding agents': ['setup', 'mcp', 'acp', 'tell', 'inbox', 'reply'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };
 

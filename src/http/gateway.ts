@@ -12,8 +12,10 @@ import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
 import { fullAddress } from '../mesh/address.js';
+import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentCard } from '../mesh/schemas.js';
+import { vacancyFor } from '../mesh/staffing.js';
 import type { Identity } from '../network/membership/identity.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -23,6 +25,8 @@ import type { Readiness } from '../telemetry/readiness.js';
 import { CallerAuth } from './auth/caller-auth.js';
 import { type JwtInit, TokenVerifier } from './auth/token-verifier.js';
 import { type TokenRow, Tokens } from './auth/tokens.js';
+import type { ListedAgent } from './chat/chat.js';
+import { OpenAiRoutes } from './chat/openai-routes.js';
 import { McpEndpoint } from './mcp/mcp-endpoint.js';
 import { HttpServer, isLoopback, type Route, sendJson } from './server/http-server.js';
 import { frontPage, healthRoutes, metricsRoute } from './server/routes.js';
@@ -146,11 +150,13 @@ export class Gateway {
       sandboxOf: (caller) => sandboxOf(registry, this.tokens, caller),
       stateless: init.gateway === true,
     });
+    const chat = { runtime, operations, agents: (caller: Party) => agentsOf(registry, mcp, caller) };
     const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];
     const routes = [
       this.#mcp,
       ...(init.routes ?? []),
       ...this.#a2a.routes,
+      new OpenAiRoutes(chat),
       health,
       ...healthRoutes(components.readiness),
       ...metrics,
@@ -249,6 +255,14 @@ export class Gateway {
     this.#a2a.close();
     await this.#mcp.close();
   }
+}
+
+/** The agents that the caller may use and that take tasks. */
+function agentsOf(registry: AgentRegistry, mcp: McpService, caller: Party): ListedAgent[] {
+  return [...registry.entries()].flatMap(({ address, card, isCaller }) => {
+    const listed = !isCaller && !vacancyFor(card, 'task') && mcp.mayUse(caller, address);
+    return listed ? [{ address, description: card.description }] : [];
+  });
 }
 
 /** An agent that is not known may still have tasks under that name. */

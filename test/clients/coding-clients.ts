@@ -33,6 +33,8 @@ interface Interactive {
   readonly dialogs?: readonly Dialog[];
 }
 
+const OPENCODE_MODEL = { tool_call: true, limit: { context: 200_000, output: 8_000 } };
+
 export const WAYS: Readonly<Record<string, Way>> = {
   'claude-code': {
     program: 'claude',
@@ -113,7 +115,7 @@ export const WAYS: Readonly<Record<string, Way>> = {
           scripted: {
             npm: '@ai-sdk/openai-compatible',
             options: { baseURL: `${url}/v1`, apiKey: 'x' },
-            models: { 'scripted-1': { tool_call: true, limit: { context: 200_000, output: 8_000 } } },
+            models: Object.fromEntries(['scripted-1', 'scripted-2'].map((model) => [model, OPENCODE_MODEL])),
           },
         },
       }),

@@ -46,6 +46,8 @@ export interface NodeSettings {
   descriptors?: number;
   /** The command that it is started with, for example to enter a network namespace. */
   within?: readonly string[];
+  /** The test writes to its standard input. */
+  input?: boolean;
 }
 
 /** The output of `up --json`. */
@@ -160,7 +162,7 @@ export class Cluster {
     home = this.folder,
     env: Record<string, string> = {},
     log?: number,
-    { descriptors, within = [] }: NodeSettings = {},
+    { descriptors, within = [], input = false }: NodeSettings = {},
   ): ChildProcess {
     const words = [...within, process.execPath, BIN, ...args];
     const limited = ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, ...words];
@@ -168,7 +170,7 @@ export class Cluster {
     const child = spawn(program!, rest, {
       cwd: home,
       env: { PATH: process.env.PATH!, HOME: home, TMPDIR: this.folder, PORT: '0', ...env },
-      stdio: ['ignore', 'pipe', log ?? 'pipe'],
+      stdio: [input ? 'pipe' : 'ignore', 'pipe', log ?? 'pipe'],
     });
     running.add(child);
     this.#children.add(child);

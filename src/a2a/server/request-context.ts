@@ -76,7 +76,9 @@ export function contextOf(
 
 export function goneOf(response: ServerResponse): RequestTerms['onGone'] {
   return (callback) => {
-    response.on('close', callback);
+    // A caller that left before there was a task to wait for.
+    if (response.closed) queueMicrotask(callback);
+    else response.on('close', callback);
     return () => response.off('close', callback);
   };
 }

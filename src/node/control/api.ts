@@ -4,6 +4,7 @@ import type { StreamResponse, Task, TaskState } from '../../a2a/protocol/types.j
 import { TASK_STATES } from '../../a2a/protocol/types.js';
 import type { ServedCard } from '../../a2a/v03/card.js';
 import type { HeldRow } from '../../coding-agents/coding-agents.js';
+import type { FileUse } from '../../coding-agents/editor/editor-mesh.js';
 import type { Denial } from '../../coding-agents/leases/guard.js';
 import type { Overview } from '../../coding-agents/overview.js';
 import type { Answer } from '../../coding-agents/tools/tool.js';
@@ -213,7 +214,7 @@ export const API = {
   tasks: takes({
     kind: oneOf(WORK_KINDS).optional(),
     state: taskState.optional(),
-    ...{ caller: string, limit: count },
+    ...{ caller: string, context: string, limit: count },
   }).gives<TaskRow[]>(),
   task: takes(id).gives<TaskDetail>(),
   'task.follow': takes(id).gives<void, TaskDetail | StreamResponse>(),
@@ -339,6 +340,9 @@ export const API = {
   /** The member's client called another tool, and had received these messages by then. */
   'onramp.heard': takes({ ...session, seen: texts, thread: string }).gives<void>(),
   'onramp.cancel': takes({ ...session, number }).gives<void>(),
+  /** Offers the files of an editor to an agent until the caller disconnects; each use of them is an event. */
+  'editor.open': takes({ ...session, to: required }).gives<void, FileUse & { readonly call: number }>(),
+  'editor.answer': takes({ ...session, call: z.int(), result: string, error: string }).gives<void>(),
   overview: nothing.gives<Overview>(),
   tell: takes({ to: required, text: required, replyTo: string }).gives<{ id: string; to: string; thread: string }>(),
   /** Answers a message to the owner. */

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { Agent } from '../../agent/agent.js';
+import type { AgentInit } from '../../agent/agent-init.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
 import type { Collections } from '../../collections/collections.js';
@@ -68,6 +69,7 @@ interface ControlledNode {
   readonly providers: ProviderRegistry;
   readonly providerEvents: ProviderEvents;
   readonly agents: readonly Agent[];
+  agent(init: AgentInit): Agent;
   agentById(id: string): Agent;
   /** The owner, as an agent of this node. */
   operator(): Agent;

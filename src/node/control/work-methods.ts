@@ -49,15 +49,19 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
         });
       return fitting(rows);
     },
-    async tasks({ kind: only, state, caller, limit = DEFAULT_ROWS }) {
+    async tasks({ kind: only, state, caller, context, limit = DEFAULT_ROWS }) {
       const has = (kind: TaskRow['kind']) => only === undefined || only === kind;
-      const tasks = has('a2a') ? await gateway.tasks.list({ state, caller, limit }) : [];
-      const other = [
-        ...proposalRows(node.agents),
-        ...node.swarms.sessions.flatMap((session) => subTaskRows(session, node.swarms)),
-      ]
-        .filter((row) => has(row.kind) && (state === undefined || row.state === state))
-        .filter((row) => caller === undefined || row.caller === caller);
+      const tasks = has('a2a') ? await gateway.tasks.list({ state, caller, context, limit }) : [];
+      // Only tasks of A2A have contexts.
+      const other =
+        context !== undefined
+          ? []
+          : [
+              ...proposalRows(node.agents),
+              ...node.swarms.sessions.flatMap((session) => subTaskRows(session, node.swarms)),
+            ]
+              .filter((row) => has(row.kind) && (state === undefined || row.state === state))
+              .filter((row) => caller === undefined || row.caller === caller);
       const rows = [...tasks.map(taskRow), ...other].sort((a, b) => lastChange(b) - lastChange(a));
       return fitting(rows.slice(0, limit));
     },

@@ -3,6 +3,7 @@ import type { Agent } from '../../agent/agent.js';
 import { type AgentTask, plainPayload } from '../../agent/agent-tasks.js';
 import type { Message } from '../../agent/message.js';
 import type { WorkerHealth } from '../../agent/staffing.js';
+import { activityParts } from '../../agent/task-activity.js';
 import type { TaskSession } from '../../agent/task-messages.js';
 import type { Usage } from '../../agent/usage.js';
 import type { Knowledge } from '../../collections/collections.js';
@@ -97,14 +98,15 @@ function withBranch(output: unknown, report: BranchReport): unknown {
 }
 
 function report(task: AgentTask, streamed: StreamedText, update: ProviderUpdate): void {
-  const { kind, text, data } = update;
+  const { kind, text, data, activity } = update;
+  const said = activity ? activityParts(text, activity) : text;
   if (kind === 'text') streamed.add(update);
   else if (kind === 'usage') task.usage(data as Usage);
   else if (kind === 'branch') showBranch(task, text, data as BranchUpdate);
-  else if (kind === 'waiting') task.waiting(data as number, text);
+  else if (kind === 'waiting') task.waiting(data as number, said);
   else {
     if (kind === 'session') task.session(data as TaskSession);
-    if (text !== '') task.progress(text);
+    if (text !== '') task.progress(said);
   }
 }
 

@@ -85,7 +85,13 @@ function withoutExpressions({ path, text }: SourceFile): string {
 }
 
 function parse({ path, text }: SourceFile, format: Format): Parsed {
-  return format === 'json' ? parseJson(text, STRICT.test(path)) : parseYaml(text);
+  try {
+    return format === 'json' ? parseJson(text, STRICT.test(path)) : parseYaml(text);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const faults: Fault[] = [{ rule: 'syntax', line: 1, message: 'nested too deeply to be read' }];
+    return { value: undefined, faults, lineOf: () => 1 };
+  }
 }
 
 function parseJson(text: string, isStrict: boolean): Parsed {

@@ -15,7 +15,7 @@ const PACKAGE: JsonSchema = {
     description: { type: 'string' },
     private: { type: ['boolean', 'string'] },
     type: { enum: ['module', 'commonjs'] },
-    main: { type: 'string' },
+    main: { anyOf: [{ type: 'string' }, { const: false }] },
     types: { type: 'string' },
     bin: { anyOf: [{ type: 'string' }, texts] },
     files: { type: 'array', items: { type: 'string' } },

@@ -10,6 +10,8 @@ export interface Import {
   readonly from: string;
   readonly to: string;
   readonly line: number;
+  /** In TypeScript: the names that the file gives to what it takes. */
+  readonly locals?: readonly string[] | undefined;
 }
 
 export interface ImportGraph {
@@ -23,6 +25,7 @@ interface Written {
   readonly at: number;
   /** The names that it takes, where they are written. */
   readonly names?: readonly string[] | undefined;
+  readonly locals?: readonly string[] | undefined;
   readonly isLazy?: boolean;
 }
 
@@ -51,7 +54,7 @@ export function reviewImports(
         const missing = language === 'js' && findings.length < MAX_MISSING && isMissing(root, file, written, isIgnored);
         if (missing) findings.push(missingImport(file, written, line));
       } else if (target !== path && !written.isLazy && !isOfTypes(written, modules.get(target)!)) {
-        imports.push({ from: path, to: target, line });
+        imports.push({ from: path, to: target, line, locals: /\.[cm]?tsx?$/.test(path) ? written.locals : undefined });
       }
     }
   }
@@ -84,7 +87,8 @@ function javascriptImports(text: string, code: string): Written[] {
     const specifier = quotedAt(text, match.index + whole.length - 1);
     const names = namesIn(clause!);
     if (names?.length === 0 && !isBare) continue;
-    if (specifier !== undefined) found.push({ specifier, at: match.index, names });
+    const locals = keyword === 'import' ? localsIn(clause!) : undefined;
+    if (specifier !== undefined) found.push({ specifier, at: match.index, names, locals });
   }
   let depth = 0;
   let counted = 0;
@@ -106,6 +110,33 @@ function namesIn(clause: string): string[] | undefined {
   if (braces === undefined) return undefined;
   const names = braces.split(',').map((name) => name.trim());
   return names.flatMap((name) => (name === '' || name.startsWith('type ') ? [] : [name.split(/\s/)[0]!]));
+}
+
+/** The names that an import gives to what it takes; undefined where it takes nothing by name. */
+function localsIn(clause: string): string[] | undefined {
+  const names = clause
+    .replace(/\bfrom\s*$/, '')
+    .split(/[{},]/)
+    .map((part) => part.trim().split(/\s/).at(-1)!)
+    .filter((name) => /^[\w$]+$/.test(name));
+  return names.length > 0 ? names : undefined;
+}
+
+/** Does TypeScript drop the import, because the file uses its names as types only? Compilers keep what they cannot tell. */
+function isOnlyTyped(code: string, locals: readonly string[]): boolean {
+  return locals.every((name) => {
+    const uses = code.matchAll(new RegExp(`(?<![\\w$.])${name.replaceAll('$', '\\$')}(?![\\w$])`, 'g'));
+    return [...uses].every(({ index }) => isTypeUse(code.slice(Math.max(0, index - 200), index)));
+  });
+}
+
+function isTypeUse(before: string): boolean {
+  const line = before.slice(before.lastIndexOf('\n') + 1);
+  if (/^\s*(import\b|export\s+(declare\s+)?(type|interface)\b|type\b|interface\b)/.test(line)) return true;
+  if (/\bextends\s+$/.test(before)) return !/\bclass\b/.test(line);
+  return (
+    /(?:[:<|&]|\b(?:as|typeof|keyof|implements|is|satisfies|type))\s*$/.test(before) || /[<:][^()=;{}]*,\s*$/.test(line)
+  );
 }
 
 function quotedAt(text: string, start: number): string | undefined {
@@ -204,6 +235,8 @@ function isMissing(
   { specifier, isLazy }: Written,
   isIgnored: (path: string) => boolean,
 ): boolean {
+  // Compiled code may stand in another folder than its source.
+  if (/\.tsx?$/.test(path) && specifier.endsWith('.json')) return false;
   if (isLazy || !isRelative(specifier) || isSample(path) || /[+$*!|]/.test(specifier)) return false;
   const target = posix.normalize(posix.join(posix.dirname(path), specifier.replace(/[?#].*$/, '')));
   if (target === '..' || target.startsWith('../')) return false;
@@ -219,14 +252,13 @@ function missingImport({ path, text }: SourceFile, { specifier }: Written, line:
 
 /** One finding for each group of files that import each other, with the shortest way round. */
 function cyclesIn({ modules, imports }: ImportGraph, files: ReadonlyMap<string, SourceFile>): Finding[] {
-  const targets = new Map<string, string[]>(modules.map((path) => [path, []]));
-  const lines = new Map<string, number>();
-  for (const { from, to, line } of imports) {
-    const key = `${from}\0${to}`;
-    if (lines.has(key)) continue;
-    lines.set(key, line);
-    targets.get(from)!.push(to);
-  }
+  const written = targetsOf(modules, imports);
+  const inCycles = new Set(stronglyConnected(written.targets).flat());
+  const real = imports.filter(({ from, to, locals }) => {
+    if (!inCycles.has(from) || !inCycles.has(to)) return false;
+    return !(locals && isOnlyTyped(withoutImports(files.get(from)!.text), locals));
+  });
+  const { targets, lines } = targetsOf(modules, real);
   const groups = stronglyConnected(targets).filter((group) => !group.every(isSample));
   return groups.slice(0, MAX_CYCLES).map((group) => {
     const cycle = shortestCycle(targets, group);
@@ -238,6 +270,24 @@ function cyclesIn({ modules, imports }: ImportGraph, files: ReadonlyMap<string, 
     const evidence = evidenceOf(files.get(file)!.text.split('\n', line)[line - 1]!);
     return { agent: 'jupiter', rule: 'import/cycle', severity: 'medium', file, line, message, evidence };
   });
+}
+
+function targetsOf(modules: readonly string[], imports: readonly Import[]) {
+  const targets = new Map<string, string[]>(modules.map((path) => [path, []]));
+  const lines = new Map<string, number>();
+  for (const { from, to, line } of imports) {
+    const key = `${from}\0${to}`;
+    if (lines.has(key)) continue;
+    lines.set(key, line);
+    targets.get(from)!.push(to);
+  }
+  return { targets, lines };
+}
+
+/** The code of a file of TypeScript behind its imports, whose names are no uses. */
+function withoutImports(text: string): string {
+  const blank = (part: string) => part.replace(/[^\n]/g, ' ');
+  return codeOf(text, 'js').replace(/(?<![\w$.])import\b[^'"`;()]{0,4000}?\bfrom\s*["'][^"'\n]*["']/g, blank);
 }
 
 function lineAt(text: string, offset: number): number {

@@ -16,6 +16,7 @@ export interface Mismatch {
 }
 
 const MAX_MISMATCHES = 20;
+const NOT_ALLOWED = 'this is not allowed here';
 /** A mismatch of a part, which is reported itself. */
 const OF_A_PART =
   /does not match schema\.$|had errors\.$|does not match additional properties schema\.$|Items did not match schema/;
@@ -38,8 +39,13 @@ export function checkBySchema(value: unknown, schema: JsonSchema): Mismatch[] {
     const [, pointer, message] = /^#(\S*?): (.*)$/s.exec(line) ?? [];
     return pointer === undefined || OF_A_PART.test(message!) ? [] : [{ pointer, message: wordsOf(message!) }];
   });
-  // A part that is wrong makes everything around it wrong.
-  const innermost = all.filter(({ pointer }) => !all.some((other) => other.pointer.startsWith(`${pointer}/`)));
+  // A part that is wrong makes everything around it wrong, and counts as one that no schema describes.
+  const innermost = all.filter(({ pointer, message }) => {
+    const isEcho = (other: { pointer: string; message: string }) =>
+      other.pointer.startsWith(`${pointer}/`) ||
+      (message === NOT_ALLOWED && other.pointer === pointer && other.message !== NOT_ALLOWED);
+    return !all.some(isEcho);
+  });
   const distinct = new Map(innermost.map((one) => [`${one.pointer} ${one.message}`, one]));
   return [...distinct.values()].slice(0, MAX_MISMATCHES).map(({ pointer, message }) => ({
     path: pointer.split('/').slice(1).map(unescaped),
@@ -57,7 +63,7 @@ function unescaped(part: string): string {
 }
 
 function wordsOf(message: string): string {
-  if (message === 'False boolean schema.') return 'this is not allowed here';
+  if (message === 'False boolean schema.') return NOT_ALLOWED;
   return message
     .replace(/^Instance does/, 'it does')
     .replace(/^Instance /, 'the ')

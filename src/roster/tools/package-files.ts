@@ -76,7 +76,8 @@ function missing({ path: file, text }: SourceFile, key: string, path: string): F
   return {
     agent: 'mercury',
     rule: 'package/missing-file',
-    severity: 'high',
+    // Without its types a package still runs.
+    severity: /\.d\.[cm]?ts$/.test(path) ? 'medium' : 'high',
     file,
     line: at + 1,
     message,

@@ -177,7 +177,7 @@ function isPlaceholder(text: string): boolean {
 }
 
 function isLocal(line: string): boolean {
-  return /@(localhost|127\.|0\.0\.0\.0|host\b|hostname|db\b|postgres\b|redis\b|mysql\b|mongo\w*\b)|example\.|user(name)?:|:pass/i.test(
+  return /@(localhost|127\.[\d.]+|0\.0\.0\.0|host(name)?|server|db|database|postgres|redis|mysql|mongo\w*|rabbitmq)(?![\w.-])|example\.|user(name)?:|:pass/i.test(
     line,
   );
 }

@@ -225,15 +225,16 @@ function isOf({ severity, rule, file, line }: Finding, changed: ReadonlyMap<stri
 function named(root: string, path: string): SourceFile {
   const inside = path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path;
   const outside = inside.startsWith('/') || /^[A-Za-z]:/.test(inside) || inside.split(/[\\/]/).includes('..');
-  const text = outside || inside.includes('\0') ? 'links' : readText(root, inside, MAX_REPORT_BYTES);
-  if (text === 'links') {
+  const read =
+    outside || inside.includes('\0') ? ({ skipped: 'links' } as const) : readText(root, inside, MAX_REPORT_BYTES);
+  if (read.skipped === 'links') {
     throw new EclipticError('INVALID_ARGUMENTS', `${path} is outside the workspace, or a link`, { path });
   }
-  if (text === 'tooLarge' || text === 'binary' || text === 'unreadable') {
-    const why = { tooLarge: 'is too large', binary: 'is binary', unreadable: 'cannot be read' }[text];
+  if (read.skipped !== undefined) {
+    const why = { tooLarge: 'is too large', binary: 'is binary', unreadable: 'cannot be read' }[read.skipped];
     throw new EclipticError('RESOURCE_NOT_FOUND', `${path} ${why}`, { path });
   }
-  return { path: inside, text };
+  return { path: inside, text: read.text };
 }
 
 function linesOf(text: string): number {

@@ -79,9 +79,9 @@ export function readWorkspace(
     }
     const base = path === '' ? '' : `${path}/`;
     const own = entries.some((entry) => entry.name === IGNORE_FILE && entry.isFile())
-      ? readText(root, `${base}${IGNORE_FILE}`, MAX_IGNORE_BYTES)
+      ? readText(root, `${base}${IGNORE_FILE}`, MAX_IGNORE_BYTES).text
       : undefined;
-    const added = typeof own === 'string' ? { base, rules: ignore({ allowRelativePaths: true }).add(own) } : undefined;
+    const added = own !== undefined ? { base, rules: ignore({ allowRelativePaths: true }).add(own) } : undefined;
     if (added) allRules.push(added);
     const rules = added ? [...above, added] : above;
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
@@ -97,11 +97,12 @@ export function readWorkspace(
           skipped.beyondLimits++;
           continue;
         }
-        const text = readText(root, inside, limits.fileBytes);
-        if (typeof text === 'string') {
+        const { text, skipped: reason } = readText(root, inside, limits.fileBytes);
+        if (text === undefined) skipped[reason]++;
+        else {
           files.push({ path: inside, text });
           bytes += text.length;
-        } else skipped[text]++;
+        }
       }
     }
   };
@@ -146,20 +147,21 @@ function isIgnored(rules: readonly Rules[], path: string): boolean {
   return false;
 }
 
-/** The text of a file within the folder, or why it has none. */
-export function readText(
-  root: string,
-  path: string,
-  maxBytes: number,
-): string | Exclude<keyof Skipped, 'beyondLimits'> {
+/** The text of a file, or why it has none. */
+type ReadText =
+  | { readonly text: string; readonly skipped?: undefined }
+  | { readonly text?: undefined; readonly skipped: Exclude<keyof Skipped, 'beyondLimits'> };
+
+/** Reads a file within the folder. */
+export function readText(root: string, path: string, maxBytes: number): ReadText {
   let file: number | undefined;
   try {
     // Opening a pipe must not block, and a link may have been put there since the folder was listed.
     file = openSync(join(root, path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     const status = fstatSync(file);
-    if (!status.isFile()) return 'unreadable';
-    if (!isInside(root, realPathOf(root, path, file))) return 'links';
-    if (status.size > maxBytes) return 'tooLarge';
+    if (!status.isFile()) return { skipped: 'unreadable' };
+    if (!isInside(root, realPathOf(root, path, file))) return { skipped: 'links' };
+    if (status.size > maxBytes) return { skipped: 'tooLarge' };
     const bytes = Buffer.allocUnsafe(status.size);
     let length = 0;
     while (length < bytes.length) {
@@ -168,11 +170,11 @@ export function readText(
       length += read;
     }
     const content = bytes.subarray(0, length);
-    if (content.subarray(0, BINARY_SNIFF_BYTES).includes(0)) return 'binary';
+    if (content.subarray(0, BINARY_SNIFF_BYTES).includes(0)) return { skipped: 'binary' };
     const text = content.toString('utf8');
-    return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+    return { text: text.charCodeAt(0) === 0xfeff ? text.slice(1) : text };
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ELOOP' ? 'links' : 'unreadable';
+    return { skipped: (error as NodeJS.ErrnoException).code === 'ELOOP' ? 'links' : 'unreadable' };
   } finally {
     if (file !== undefined) closeSync(file);
   }
