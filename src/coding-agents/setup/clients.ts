@@ -65,7 +65,7 @@ export const CLIENTS: readonly Client[] = [
       events: ['SessionStart', 'Stop', 'SessionEnd'],
       hook: (command) => ({ hooks: [commandHook(command)] }),
       guardEvent: 'PreToolUse',
-      guardHook: (command) => ({ matcher: 'Edit|Write|MultiEdit|NotebookEdit', hooks: [commandHook(command)] }),
+      guardHook: (command) => ({ matcher: 'Edit|Write|MultiEdit|NotebookEdit|Bash', hooks: [commandHook(command)] }),
     }),
   },
   {
@@ -88,7 +88,7 @@ export const CLIENTS: readonly Client[] = [
       events: ['SessionStart', 'Stop'],
       hook: (command) => ({ hooks: [commandHook(command)] }),
       guardEvent: 'PreToolUse',
-      guardHook: (command) => ({ matcher: 'apply_patch|Edit|Write', hooks: [commandHook(command)] }),
+      guardHook: (command) => ({ matcher: 'apply_patch|Edit|Write|Bash', hooks: [commandHook(command)] }),
     }),
   },
   {
@@ -105,7 +105,10 @@ export const CLIENTS: readonly Client[] = [
       events: ['SessionStart', 'AfterAgent', 'SessionEnd'],
       hook: (command) => ({ hooks: [geminiHook(NAME, command)] }),
       guardEvent: 'BeforeTool',
-      guardHook: (command) => ({ matcher: 'write_file|replace', hooks: [geminiHook(`${NAME}-guard`, command)] }),
+      guardHook: (command) => ({
+        matcher: 'write_file|replace|run_shell_command',
+        hooks: [geminiHook(`${NAME}-guard`, command)],
+      }),
     }),
   },
   {
@@ -124,7 +127,7 @@ export const CLIENTS: readonly Client[] = [
       events: ['sessionStart', 'stop', 'sessionEnd'],
       hook: (command) => ({ command }),
       guardEvent: 'preToolUse',
-      guardHook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete' }),
+      guardHook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete|Shell' }),
     }),
   },
   {

@@ -87,14 +87,15 @@ function guardPlugin({ command, args }: ServerCommand): string {
   const [program, ...rest] = args;
   const words = [program, 'guard', '--client', 'opencode', ...rest];
   return `${OURS} --guard
-// It asks the Ecliptic node of this machine before a tool writes files that another agent may have reserved.
+// It asks the Ecliptic node of this machine before a tool writes files or runs git, where another agent may be at work.
 import { spawn } from 'node:child_process';
 
-const WRITES = ['edit', 'write', 'multiedit', 'patch', 'apply_patch'];
+const ASKS = ['edit', 'write', 'multiedit', 'patch', 'apply_patch', 'bash'];
 
 export const EclipticGuard = async ({ directory }) => ({
   'tool.execute.before': async ({ tool }, { args }) => {
-    if (!WRITES.includes(tool)) return;
+    if (!ASKS.includes(tool)) return;
+    if (tool === 'bash' && !/\\bgit\\b/.test(args.command)) return;
     const reason = await new Promise((resolve) => {
       const child = spawn(${JSON.stringify(command)}, ${JSON.stringify(words)}, { stdio: ['pipe', 'ignore', 'pipe'], timeout: 5000 });
       let said = '';

@@ -89,7 +89,9 @@ export class Setup {
         ? [`${title} has no hooks by which mail could reach it: it sees mail when it asks`]
         : []),
       ...(asked.guard && guard && guards
-        ? [`${title}: the guard covers ${guards}; it does not cover shell commands, or tools of other MCP servers`]
+        ? [
+            `${title}: the guard covers ${guards}, and git operations that take work from another agent; it does not cover shell commands otherwise, or tools of other MCP servers`,
+          ]
         : []),
       ...(asked.guard && !guard ? [`${title} has no hook that could guard files: its edits are not stopped`] : []),
       ...(((asked.hooks && hooks) || (asked.guard && guard)) && hookTrust ? [hookTrust] : []),
