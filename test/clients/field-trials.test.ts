@@ -24,7 +24,7 @@ describe.each(CLIENT_IDS)('a turn of %s with the mesh', (id) => {
       let waitedMs = 0;
       const url = model.converse('alice', [
         { tool: 'mesh_peers', input: {} },
-        { tool: 'mesh_task', input: { action: 'offer', to: 'saturn', title: 'Run the tests', detail: 'all of them' } },
+        { tool: 'mesh_task', input: { action: 'offer', to: 'mars', title: 'Write the parser', detail: 'all of it' } },
         async () => {
           // Offered while the model waits for mail.
           void delay(1_000).then(async () => {
@@ -64,7 +64,7 @@ describe.each(CLIENT_IDS)('a turn of %s with the mesh', (id) => {
       if (process.env.ECLIPTIC_SHOW) console.log(texts);
       const [peers, refused, waited, looked, , taken, checked, asked, inbox, answered] = texts as string[];
       const lines = peers!.split('\n').filter((line) => /^(bob|Unstaffed)/.test(line));
-      expect(lines).toEqual([expect.stringMatching(/^bob \[/), expect.stringMatching(/^Unstaffed .*saturn/)]);
+      expect(lines).toEqual([expect.stringMatching(/^bob \[/), expect.stringMatching(/^Unstaffed .*mars/)]);
       expect(refused).toContain('Error NO_WORKER');
       expect(waited).toContain('offered by bob: Fix it');
       expect(waitedMs).toBeLessThan(10_000);
@@ -143,7 +143,7 @@ describe('a real Claude as a worker', () => {
       const seen = model.of('worker').latest.join('\n');
       expect(seen).toContain('The colour is ochre.');
       expect(seen).toContain(link);
-      await node.run('lane', 'close', 'worker', '--yes');
+      await node.run('lane', 'close', 'worker');
       expect(await node.call('lanes')).toMatchObject([{ lane: 'worker', closed: true }]);
       const { code, stderr } = await node.run('lane', 'open', 'worker');
       expect(code, stderr).toBe(0);
