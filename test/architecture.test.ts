@@ -11,7 +11,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['mesh'],
   ['network'],
   ['mail', 'mcp', 'documents', 'objects', 'a2a/protocol', 'a2a/v03', 'a2a/client', 'nats'],
-  ['work', 'agent'],
+  ['work', 'agent', 'collections'],
   [
     'plans',
     'roster',
@@ -25,6 +25,7 @@ const FLOORS: readonly (readonly string[])[] = [
     'a2a/edge',
     'a2a/grpc',
     'http/mcp',
+    'http/chat',
     'http',
   ],
   ['node', 'index.ts', 'mesh.ts', 'a2a.ts', 'providers.ts', 'simulation.ts', 'cli'],

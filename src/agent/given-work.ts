@@ -4,6 +4,7 @@ import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import { BRANCH, BRANCH_ARTIFACT, type BranchReport, branchIn } from '../work/branch-report.js';
+import { waitingReport } from '../work/waiting-report.js';
 import type { AgentTasks } from './agent-tasks.js';
 import { Message, type MessageContext } from './message.js';
 import { type TaskOpening, type TaskReport, taskIn } from './task-messages.js';
@@ -108,6 +109,7 @@ function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
       return;
     case 'working':
       if (report.usage) work.progress({ [USAGE]: report.usage });
+      if (report.waiting !== undefined) work.progress(waitingReport(report.waiting));
       if (report.parts) work.progress(contentOf(report.parts));
       return;
     case 'artifact': {

@@ -18,6 +18,9 @@ const NOUNS: readonly Noun[] = [
   noun('swarm', 'everyday', 'let several agents do one task', () => import('./swarm.js'), 'start'),
   noun('plan', 'everyday', 'run plans of tasks', () => import('./plan.js'), 'run'),
   noun('doc', 'everyday', 'read and change shared documents', () => import('./doc.js'), 'list'),
+  noun('memory', 'everyday', 'what agents and people have noted', () => import('./memory.js'), 'list'),
+  noun('rules', 'everyday', 'the rules of the house', () => import('./rules.js'), 'list'),
+  noun('taste', 'everyday', 'what the people of the house like', () => import('./taste.js'), 'list'),
   noun('tool', 'everyday', 'list and call tools; MCP servers', () => import('./tool.js'), 'list'),
   noun('resource', 'everyday', 'list and read resources', () => import('./resource.js'), 'list'),
   noun('prompt', 'everyday', 'list and fill in prompts', () => import('./prompt.js'), 'get'),
@@ -36,7 +39,7 @@ const NOUNS: readonly Noun[] = [
   noun('config', 'operating', 'check the configuration', () => import('./config.js')),
   noun('log', 'operating', 'search, export and replay the journal', () => import('./log.js'), 'search'),
   noun('audit', 'operating', 'verify the audit log', () => import('./audit.js')),
-  noun('store', 'operating', 'check, compact and export the store', () => import('./store.js')),
+  noun('store', 'operating', 'back up, restore, check, compact and export the store', () => import('./store.js')),
   noun('policy', 'operating', 'ask who may reach whom', () => import('./policy.js'), 'check'),
   noun('peer', 'devices', 'other nodes: invite, join, remove', () => import('./peer.js'), 'list'),
   noun('nats', 'operating', 'NATS servers as the engine of a mesh', () => import('./nats.js')),
@@ -58,9 +61,11 @@ const WORDS: Table['words'] = {
   doctor: 'node doctor',
   setup: 'coding-agent setup',
   mcp: 'coding-agent mcp',
+  acp: 'coding-agent acp',
   watch: 'node watch',
   tell: 'message tell',
   inbox: 'message inbox',
+  reply: 'message reply',
   invite: 'peer invite',
   join: 'peer join',
   leave: 'peer leave',
@@ -74,6 +79,8 @@ const WORDS: Table['words'] = {
   invoke: 'task send',
   tasks: 'task list',
   cancel: 'task cancel',
+  backup: 'store backup',
+  restore: 'store restore',
   run: 'plan [run]',
   runs: 'plan list',
   swarms: 'swarm list',
@@ -101,7 +108,7 @@ const WORDS: Table['words'] = {
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
   everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
-  'coding agents': ['setup', 'mcp', 'tell', 'inbox'],
+  'coding agents': ['setup', 'mcp', 'acp', 'tell', 'inbox', 'reply'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };
 
