@@ -161,9 +161,9 @@ describe('a coding agent over MCP', () => {
     });
     await client.connect(transport);
     try {
-      const { tools } = await client.listTools();
-      const secrets = tools.find(({ name }) => name === 'enceladus__secrets');
-      expect(secrets).toMatchObject({
+      // Until its process has reached the node, a client is shown the tools of the mesh alone.
+      const secrets = async () => (await client.listTools()).tools.find(({ name }) => name === 'enceladus__secrets');
+      await expect.poll(secrets, { timeout: 20_000 }).toMatchObject({
         annotations: { readOnlyHint: true },
         description: expect.stringContaining('tokens'),
       });
