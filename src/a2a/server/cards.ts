@@ -6,7 +6,7 @@ import { type Exchange, type Route, sendJson } from '../../http/server/http-serv
 import type { McpService } from '../../mcp/service.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
-import { vacancyFor } from '../../mesh/staffing.js';
+import { vacancyFor, workedCapabilities } from '../../mesh/staffing.js';
 import type { Identity } from '../../network/membership/identity.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
@@ -145,7 +145,7 @@ export class Cards {
       if (!card) return [];
       // An agent without a worker offers only its self-description, which is no work.
       if (card.status?.state === 'unstaffed' && name === SELF_DESCRIPTION) return [];
-      return [{ owner, name, description, takesTasks: !vacancyFor(card, 'task') }];
+      return [{ owner, name, description, takesTasks: !vacancyFor(card, 'task', [`${owner}.${name}`]) }];
     });
     return {
       ...surroundingsAt(baseUrl, tenant, grpcAddress(), offers.of(tenant)),
@@ -158,9 +158,13 @@ export class Cards {
   #taskCapabilities(viewer: Party, tooled: ReadonlySet<string>): OfferedCapability[] {
     const { registry, mcp } = this.#components;
     return [...registry.entries()].flatMap(({ address, node, card }) => {
-      if (node !== undefined || tooled.has(address) || vacancyFor(card, 'task')) return [];
+      const isLimited = card.status?.capabilities !== undefined;
+      if (node !== undefined || (tooled.has(address) && !isLimited) || vacancyFor(card, 'task')) return [];
       if (!this.#isOpen(address, viewer) || !mcp.mayUse(viewer, address)) return [];
-      return card.capabilities.map(({ id, name, description }) => ({ id, name, description, owner: address }));
+      const worked = new Set(workedCapabilities(card));
+      return card.capabilities.flatMap(({ id, name, description }) => {
+        return worked.has(id) ? [{ id, name, description, owner: address }] : [];
+      });
     });
   }
 
