@@ -21,6 +21,9 @@ const library = [
   'bridges/openai-agents',
   'bridges/langgraph',
 ];
-const licences = await bundle([...library, 'cli/start', 'cli/main', 'system/process/sweep-main'], 'dist');
+const licences = await bundle(
+  [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-thread'],
+  'dist',
+);
 writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));
 await buildPage();

@@ -26,6 +26,7 @@ const FLOORS: readonly (readonly string[])[] = [
     'a2a/edge',
     'a2a/grpc',
     'http/mcp',
+    'http/chat',
     'http',
   ],
   ['node', 'index.ts', 'mesh.ts', 'a2a.ts', 'providers.ts', 'simulation.ts', 'cli'],

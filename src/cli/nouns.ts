@@ -5,6 +5,7 @@ const NOUNS: readonly Noun[] = [
   noun('welcome', 'everyday', 'what is on this machine, and what to do next', () => import('./welcome.js'), 'show'),
   noun('demo', 'everyday', 'see what Ecliptic does, in a minute', () => import('./demo.js'), 'run'),
   noun('init', 'everyday', 'write an ecliptic.json for this folder', () => import('./init.js'), 'write'),
+  noun('review', 'everyday', 'agents of the roster review a repository', () => import('./review.js'), 'run'),
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
   noun('waiting', 'everyday', 'list and answer what waits for you', () => import('./waiting.js'), 'list'),
   noun('story', 'everyday', 'what became of any id, and what it waits for', () => import('./story.js'), 'show'),
@@ -38,7 +39,7 @@ const NOUNS: readonly Noun[] = [
   noun('config', 'operating', 'check the configuration', () => import('./config.js')),
   noun('log', 'operating', 'search, export and replay the journal', () => import('./log.js'), 'search'),
   noun('audit', 'operating', 'verify the audit log', () => import('./audit.js')),
-  noun('store', 'operating', 'check, compact and export the store', () => import('./store.js')),
+  noun('store', 'operating', 'back up, restore, check, compact and export the store', () => import('./store.js')),
   noun('policy', 'operating', 'ask who may reach whom', () => import('./policy.js'), 'check'),
   noun('peer', 'devices', 'other nodes: invite, join, remove', () => import('./peer.js'), 'list'),
   noun('nats', 'operating', 'NATS servers as the engine of a mesh', () => import('./nats.js')),
@@ -60,9 +61,11 @@ const WORDS: Table['words'] = {
   doctor: 'node doctor',
   setup: 'coding-agent setup',
   mcp: 'coding-agent mcp',
+  acp: 'coding-agent acp',
   watch: 'node watch',
   tell: 'message tell',
   inbox: 'message inbox',
+  reply: 'message reply',
   invite: 'peer invite',
   join: 'peer join',
   leave: 'peer leave',
@@ -76,6 +79,8 @@ const WORDS: Table['words'] = {
   invoke: 'task send',
   tasks: 'task list',
   cancel: 'task cancel',
+  backup: 'store backup',
+  restore: 'store restore',
   run: 'plan [run]',
   runs: 'plan list',
   swarms: 'swarm list',
@@ -103,7 +108,7 @@ const WORDS: Table['words'] = {
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
   everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
-  'coding agents': ['setup', 'mcp', 'tell', 'inbox'],
+  'coding agents': ['setup', 'mcp', 'acp', 'tell', 'inbox', 'reply'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };
 

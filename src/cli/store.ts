@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { pino } from 'pino';
 import type { ControlClient } from '../node/control/client.js';
 import type { StoreOperations } from '../node/control/store-operations.js';
@@ -67,6 +67,60 @@ const exportAll = verb({
   },
 });
 
+const backup = verb({
+  summary: 'copy the data folder into a new folder, also while the node runs',
+  args: ['DIR'],
+  argHelp: [['DIR', 'a folder that does not exist yet. It will hold the node’s keys: keep it as private as the node']],
+  examples: ['/mnt/backup/node-monday', '/mnt/backup/node-monday --json'],
+  async run(invocation) {
+    const { output, words } = invocation;
+    const to = resolve(words[0]);
+    const made = await reach(
+      invocation,
+      (client) => client.call('store.backup', { to }),
+      (store) => store.backUp(to),
+    );
+    output.value(made, () =>
+      [
+        `${made.files} files, ${made.bytes} bytes: ${made.folder}`,
+        'It holds the keys of this node in plain text. Put it back with:',
+        `  ecliptic store restore ${made.folder} --data FOLDER`,
+      ].join('\n'),
+    );
+  },
+});
+
+const restore = verb({
+  summary: 'put a backup into a new or empty data folder, and check it',
+  args: ['DIR'],
+  argHelp: [['DIR', 'a folder that `ecliptic store backup` wrote']],
+  examples: ['/mnt/backup/node-monday --data ./state'],
+  async run({ words, dataFolder, output }) {
+    const [{ restore: put }, { openStore, TABLES }, { StoreOperations }, { systemRuntime }] = await Promise.all([
+      import('../node/control/backup.js'),
+      import('../node/tables.js'),
+      import('../node/control/store-operations.js'),
+      import('../runtime/system-runtime.js'),
+    ]);
+    const folder = await dataFolder();
+    const { files } = await put(resolve(words[0]), folder);
+    const store = await openStore(folder, { runtime: systemRuntime() });
+    const { intact, rows, damages } = await new StoreOperations(store, TABLES, folder)
+      .check()
+      .finally(() => store.close());
+    output.value({ folder, files, intact, rows, damages }, () =>
+      intact
+        ? [
+            `${files} files are restored to ${folder}, and all ${rows} stored rows are intact.`,
+            'Start it with: ecliptic up. Never run it and the node that it is a copy of at once.',
+            'Its mail begins a new epoch: messages since the backup are gone from this node, and none is handled twice.',
+          ].join('\n')
+        : damages.map(({ file, what }) => oneLine(`damaged: ${file}: ${what}`)).join('\n'),
+    );
+    if (!intact) output.exitCode = 1;
+  },
+});
+
 /** Asks the running node, or opens the store of its folder where none runs. */
 async function reach<T>(
   { connect, dataFolder }: Pick<Invocation, 'connect' | 'dataFolder'>,
@@ -94,4 +148,4 @@ async function reach<T>(
   return use(new operations.StoreOperations(store, TABLES, folder)).finally(() => store.close());
 }
 
-export const verbs = { check, compact, export: exportAll };
+export const verbs = { check, compact, export: exportAll, backup, restore };

@@ -1,7 +1,7 @@
 import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import { GrpcBinding, type GrpcInit } from '../a2a/grpc/grpc-binding.js';
 import { A2AServer } from '../a2a/server/a2a-server.js';
-import type { A2AOfferInit } from '../a2a/server/offer.js';
+import type { A2AOffersInit } from '../a2a/server/offer.js';
 import type { OperatorTasks } from '../a2a/server/operator-tasks.js';
 import type { AgentAbout, Profiles } from '../a2a/server/profiles.js';
 import type { A2ATaskDeps } from '../a2a/server/task-handler.js';
@@ -12,8 +12,10 @@ import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
 import { fullAddress } from '../mesh/address.js';
+import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentCard } from '../mesh/schemas.js';
+import { vacancyFor } from '../mesh/staffing.js';
 import type { Identity } from '../network/membership/identity.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -23,6 +25,8 @@ import type { Readiness } from '../telemetry/readiness.js';
 import { CallerAuth } from './auth/caller-auth.js';
 import { type JwtInit, TokenVerifier } from './auth/token-verifier.js';
 import { type TokenRow, Tokens } from './auth/tokens.js';
+import type { ListedAgent } from './chat/chat.js';
+import { OpenAiRoutes } from './chat/openai-routes.js';
 import { McpEndpoint } from './mcp/mcp-endpoint.js';
 import { HttpServer, isLoopback, type Route, sendJson } from './server/http-server.js';
 import { frontPage, healthRoutes, metricsRoute } from './server/routes.js';
@@ -69,8 +73,8 @@ export interface GatewayInit {
   allowPrivate?: readonly string[];
   /** The issuer whose JSON Web Tokens are accepted. Default none. */
   jwt?: JwtInit;
-  /** Default: streams, webhooks, and parts of every media type. */
-  a2a?: A2AOfferInit;
+  /** Default: streams, webhooks, an extended card, and parts of every media type. */
+  a2a?: A2AOffersInit;
   /** Time limits of tasks. */
   tasks?: TaskTimeLimits;
   /**
@@ -146,11 +150,13 @@ export class Gateway {
       sandboxOf: (caller) => sandboxOf(registry, this.tokens, caller),
       stateless: init.gateway === true,
     });
+    const chat = { runtime, operations, agents: (caller: Party) => agentsOf(registry, mcp, caller) };
     const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];
     const routes = [
       this.#mcp,
       ...(init.routes ?? []),
       ...this.#a2a.routes,
+      new OpenAiRoutes(chat),
       health,
       ...healthRoutes(components.readiness),
       ...metrics,
@@ -249,6 +255,14 @@ export class Gateway {
     this.#a2a.close();
     await this.#mcp.close();
   }
+}
+
+/** The agents that the caller may use and that take tasks. */
+function agentsOf(registry: AgentRegistry, mcp: McpService, caller: Party): ListedAgent[] {
+  return [...registry.entries()].flatMap(({ address, card, isCaller }) => {
+    const listed = !isCaller && !vacancyFor(card, 'task') && mcp.mayUse(caller, address);
+    return listed ? [{ address, description: card.description }] : [];
+  });
 }
 
 /** An agent that is not known may still have tasks under that name. */

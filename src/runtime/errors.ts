@@ -156,7 +156,12 @@ export const ERRORS = {
   GIT_REQUIRED: entry('The work needs git, which cannot be started.', false, 501, -32262),
   GIT_FAILED: entry('A command of git failed; the message has what it said.', false, 500, -32263),
   WORKSPACE_NOT_FOUND: entry('There is no workspace with that id.', false, 404, -32264),
-  WORKSPACE_REFUSED: entry('The workspace is in use, or the action would lose work.', false, 409, -32265),
+  WORKSPACE_REFUSED: entry(
+    'The workspace is in use, is not the caller’s, or the action would lose work.',
+    false,
+    409,
+    -32265,
+  ),
   WORKSPACES_FULL: entry('The agent has too many workspaces with work that is not merged.', false, 409, -32266),
   MERGE_CONFLICT: entry('The branch conflicts with the one that it should be merged into.', false, 409, -32267),
   FETCH_REFUSED: entry('The URL, or a redirect from it, may not be fetched.', false, 403, -32190),

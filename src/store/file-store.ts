@@ -122,6 +122,11 @@ export class FileStore implements Store {
     return this.#queue<readonly Damage[]>({ alone: () => this.#files.check() });
   }
 
+  /** Runs a task while no file of the store changes: for a consistent copy of the folder. Other calls wait for it. */
+  still<Result>(task: () => Promise<Result>): Promise<Result> {
+    return this.#queue<Result>({ alone: () => this.#files.still(task) });
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -156,6 +156,12 @@ export class StoreFiles {
     return [...found.values()];
   }
 
+  /** Runs a task while no file changes. No other call may be under way. */
+  async still<Result>(task: () => Promise<Result>): Promise<Result> {
+    await this.#settled();
+    return task();
+  }
+
   /** Leaves no log to replay, where the disk permits that. */
   async close(): Promise<void> {
     this.#isClosing = true;

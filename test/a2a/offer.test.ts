@@ -97,3 +97,57 @@ describe('a node without such a configuration', () => {
     expect(await refusal(usual, 'SendMessage', typed('image/png'), {})).toEqual([undefined, undefined]);
   });
 });
+
+describe('agents of one node with offers of their own', () => {
+  const OWN = 'urn:example:own';
+  let mixed: TaskNode;
+
+  beforeAll(async () => {
+    const agents = {
+      plain: { streaming: false, pushNotifications: false, extendedAgentCard: false, inputModes: ['text/plain'] },
+      keen: { extensions: [{ uri: OWN, required: true }] },
+    };
+    mixed = await TaskNode.start({ a2a: { extensions: [{ uri: 'urn:example:all' }], agents } });
+    mixed.node.agent({ id: 'keen', capabilities: ['keenness'] }).onTask(() => 'done');
+  });
+
+  afterAll(() => mixed.stop());
+
+  const refused = (method: string, params: object, headers = {}) => refusal(mixed, method, params, headers);
+
+  it('say so on their own cards, and not on the node’s [T-D14]', async () => {
+    const card = async (id: string) => (await (await mixed.get(`/api/agents/${id}/agent-card`)).json()) as Card;
+    expect((await card('plain')).capabilities).toMatchObject({
+      streaming: false,
+      pushNotifications: false,
+      extendedAgentCard: false,
+    });
+    expect((await card('plain')).defaultInputModes).toEqual(['text/plain']);
+    const uris = ({ capabilities }: Card) => capabilities.extensions.map(({ uri }) => uri);
+    expect(uris(await card('keen'))).toEqual(expect.arrayContaining(['urn:example:all', OWN]));
+    expect(uris(await cardOf(mixed))).not.toContain(OWN);
+    expect((await cardOf(mixed)).capabilities).toMatchObject({ streaming: true, extendedAgentCard: true });
+  });
+
+  it('are asked for no more than their card promises, by name, by skill and by task [T-D14]', async () => {
+    const toPlain = { ...said('x'), tenant: 'plain' };
+    const noStream = [-32004, 'UNSUPPORTED_OPERATION'];
+    expect(await refused('SendStreamingMessage', toPlain)).toEqual(noStream);
+    expect(await refused('GetExtendedAgentCard', { tenant: 'plain' })).toEqual(noStream);
+    expect(await refused('GetExtendedAgentCard', {})).toEqual([undefined, undefined]);
+    expect(await refused('SendMessage', typed('image/png'))).toEqual([-32005, 'CONTENT_TYPE_NOT_SUPPORTED']);
+    const { task } = await mixed.result('SendMessage', toPlain);
+    expect(await refused('SubscribeToTask', { id: task.id })).toEqual(noStream);
+    const hook = { taskId: task.id, ...HOOK };
+    const noPush = [-32003, 'PUSH_NOTIFICATION_NOT_SUPPORTED'];
+    expect(await refused('CreateTaskPushNotificationConfig', hook)).toEqual(noPush);
+    const missing = [-32008, 'EXTENSION_SUPPORT_REQUIRED'];
+    for (const to of [{ tenant: 'keen' }, { metadata: { skill: 'keenness' } }]) {
+      expect(await refused('SendMessage', { ...said('x'), ...to })).toEqual(missing);
+      expect(await refused('SendMessage', { ...said('x'), ...to }, { 'A2A-Extensions': OWN })).toEqual([
+        undefined,
+        undefined,
+      ]);
+    }
+  });
+});

@@ -27,7 +27,7 @@ const servers = new ForeignServers();
 let runtime: HurriedRuntime;
 
 beforeEach(() => {
-  runtime = new HurriedRuntime(20);
+  runtime = new HurriedRuntime();
 });
 
 afterEach(async () => {
@@ -74,7 +74,7 @@ describe('fetchAgentCard', () => {
     const ask = () => Promise.allSettled(Array.from({ length: 20 }, () => fetchAgentCard(server.origin, allowed())));
     expect((await ask()).every((one) => one.status === 'rejected')).toBe(true);
     status = 200;
-    expect((await ask()).every((one) => one.status === 'fulfilled')).toBe(true);
+    expect((await ask()).filter((one) => one.status === 'rejected')).toEqual([]);
     expect(server.requests).toHaveLength(2);
   });
 
@@ -133,6 +133,7 @@ describe('fetchAgentCard', () => {
   });
 
   it('gives up on a silent server', async () => {
+    runtime = new HurriedRuntime(20);
     const server = await servers.http(() => {});
     await expect(fetchAgentCard(server.origin, allowed())).rejects.toMatchObject({ code: 'FETCH_TIMEOUT' });
   });
@@ -196,6 +197,10 @@ describe('discoverAgent', () => {
 });
 
 describe('invokeRemoteAgent', () => {
+  beforeEach(() => {
+    runtime = new HurriedRuntime(20);
+  });
+
   it('submits a task, asks every three seconds, and gives the last words of the agent [GF.invokeRemoteAgent GI10 GI11 GS3 GT.RemoteInvocationResult]', async () => {
     const server = await simple(['submitted', 'working', 'working', 'completed'], ['Thinking', 'Summary', 'of this']);
     const result = await invokeRemoteAgent(server.origin, 'Summarize this', {

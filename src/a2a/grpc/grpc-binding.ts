@@ -14,7 +14,7 @@ import { descriptorLimit, RefusedConnections } from '../../system/process/descri
 import { EXTENSIONS_HEADER, negotiateVersion, writeExtensions } from '../protocol/headers.js';
 import { isStreaming, METHODS, type Method } from '../protocol/json-rpc.js';
 import { type BindingComponents, metadataIn } from '../server/json-rpc-binding.js';
-import type { Outcome, RequestTerms } from '../server/operations.js';
+import { type Outcome, type RequestTerms, tenantIn } from '../server/operations.js';
 import { readEnvelope, VERSION } from '../server/request-context.js';
 import { A2AServiceDefinition, fromProto, loadGrpc } from './service-definition.js';
 
@@ -161,7 +161,7 @@ export class GrpcBinding {
   }
 
   async #perform(method: Method, call: Call, announce?: RequestTerms['announce']): Promise<Outcome> {
-    const { operations, extensions, callerAuth } = this.#components;
+    const { operations, extensionsOf, callerAuth } = this.#components;
     const header = (name: string) => call.metadata.get(name)[0]?.toString();
     const { principal, token } = await callerAuth.admit(header('authorization'), 'tasks');
     if (token !== undefined) this.#endWith(token, call);
@@ -172,7 +172,7 @@ export class GrpcBinding {
     };
     const said = { header, principal, onGone };
     const params = fromProto(call.request);
-    const { terms, active } = readEnvelope(said, extensions, metadataIn(params));
+    const { terms, active } = readEnvelope(said, extensionsOf(tenantIn(params)), metadataIn(params));
     const named = active.length > 0 ? { [EXTENSIONS_HEADER.toLowerCase()]: writeExtensions(active) } : {};
     call.sendMetadata(this.#definition.metadata({ [VERSION]: '1.0', ...named }));
     return operations.perform(method, params, { ...terms, announce });

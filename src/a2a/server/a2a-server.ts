@@ -20,7 +20,7 @@ import { NotFoundError } from '../protocol/errors.js';
 import { Cards, cardRoutes, serveCards } from './cards.js';
 import { HttpBinding } from './http-binding.js';
 import { type BindingComponents, JsonRpcBinding } from './json-rpc-binding.js';
-import { type A2AOffer, type A2AOfferInit, offerOf } from './offer.js';
+import { type A2AOffersInit, Offers } from './offer.js';
 import { Operations, type OtherNodes } from './operations.js';
 import { OperatorTasks } from './operator-tasks.js';
 import { AgentProcesses } from './process-manager.js';
@@ -37,7 +37,7 @@ type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles
 /** The agent that a task names, one with its skill, or the first with a project that takes tasks. */
 function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentRequest): string {
   const { profiles, registry } = components;
-  if (agent !== undefined) return staffed(registry.candidate(agent));
+  if (agent !== undefined) return staffed(registry.candidate(agent), skill === undefined ? [] : [skill]);
   if (skill !== undefined) return agentsWithSkill(components, skill)[0]!;
   let vacancy: Failure | undefined;
   for (const known of profiles.withProject) {
@@ -63,17 +63,17 @@ function agentsWithSkill({ mcp, registry }: ChoiceComponents, skill: string): re
   const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => registry.entry(owner) !== undefined);
   const tool = tools.find((entry) => entry.fullName === skill || entry.key === skill);
   const owner = tool && registry.entry(tool.owner);
-  if (owner) return [staffed(owner, `"${tool.fullName}" is a tool, which is called over MCP; `)];
+  if (owner) return [staffed(owner, [], `"${tool.fullName}" is a tool, which is called over MCP; `)];
   const able = registry.entriesWithCapability(skill);
-  const open = able.filter(({ card }) => !vacancyFor(card, 'task'));
+  const open = able.filter(({ card }) => !vacancyFor(card, 'task', [skill]));
   if (open.length > 0) return open.toSorted(byPreference).map(({ address }) => address);
-  if (able[0]) return [staffed(able[0])];
+  if (able[0]) return [staffed(able[0], [skill])];
   throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
 }
 
 /** Throws `NO_WORKER` for an agent that takes no tasks. */
-function staffed({ address, card }: RegistryEntry, hint = ''): string {
-  const vacancy = vacancyFor(card, 'task');
+function staffed({ address, card }: RegistryEntry, skills: readonly string[], hint = ''): string {
+  const vacancy = vacancyFor(card, 'task', skills);
   if (vacancy) throw new EclipticError(vacancy.code, `${hint}${vacancy.reason}`, { agentId: address });
   return address;
 }
@@ -98,7 +98,7 @@ export interface A2AServerInit {
   /** The issuer whose JSON Web Tokens are accepted. */
   issuer?: string;
   limits?: TaskTimeLimits;
-  offer?: A2AOfferInit;
+  offer?: A2AOffersInit;
 }
 
 /** The A2A server: every binding over one task service. */
@@ -114,18 +114,18 @@ export class A2AServer {
   readonly #pushes: PushSender;
   readonly #connections: Connections;
   readonly #stopCards: () => void;
-  readonly #offer: A2AOffer;
+  readonly #offers: Offers;
   /** For `handleTaskSend` with this node's agents. */
   readonly taskDeps: A2ATaskDeps;
 
   constructor(components: A2AServerComponents, init: A2AServerInit) {
     const { baseUrl, grpcAddress, allowPrivate, issuer, limits } = init;
     const { runtime, records } = components;
-    const offer = offerOf(init.offer);
-    this.#offer = offer;
+    const offers = new Offers(init.offer);
+    this.#offers = offers;
     this.#connections = new Connections();
     this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
-    this.cards = new Cards({ ...components, issuer, grpcAddress, offer });
+    this.cards = new Cards({ ...components, issuer, grpcAddress, offers });
     this.#stopCards = serveCards(this.cards, baseUrl);
     this.taskDeps = taskDeps(components);
     this.tasks = new TaskService({
@@ -136,7 +136,9 @@ export class A2AServer {
       limits,
       chooseAgent: (wanted) => chooseAgent(components, wanted),
       onTask: (stored, resumed) =>
-        offer.capabilities.pushNotifications ? this.#pushes.follow(stored, resumed) : undefined,
+        offers.of(stored.record.agent).capabilities.pushNotifications
+          ? this.#pushes.follow(stored, resumed)
+          : undefined,
     });
     this.operatorTasks = new OperatorTasks({ tasks: this.tasks, records });
     const extendedCard = (agent: string | undefined, viewer: Party) => this.cards.extended(agent, viewer, baseUrl());
@@ -146,12 +148,13 @@ export class A2AServer {
       records,
       pushes: this.#pushes,
       extendedCard,
-      offer,
+      offers,
+      chooseAgent: (wanted) => chooseAgent(components, wanted),
       otherNodes: components.otherNodes,
     });
     this.operations = operations;
     this.agentsFor = (wanted) => agentsFor(components, wanted);
-    this.binding = { runtime, operations, extensions: offer.capabilities.extensions };
+    this.binding = { runtime, operations, extensionsOf: (agent) => offers.of(agent).capabilities.extensions };
     this.routes = [
       new JsonRpcBinding(this.binding),
       new HttpBinding(this.binding),
@@ -162,7 +165,7 @@ export class A2AServer {
 
   /** Resumes the tasks and webhooks of an earlier run. */
   async recover(): Promise<void> {
-    if (this.#offer.capabilities.pushNotifications) await this.#pushes.recover();
+    if (this.#offers.sendsPushes) await this.#pushes.recover();
     await this.tasks.recover();
   }
 

@@ -30,7 +30,7 @@ import type { A2AAgentCard } from '../protocol/simple.js';
 import type { OfferedCapability } from '../protocol/skills.js';
 import type { AgentCard } from '../protocol/types.js';
 import { type ServedCard, toServedCard } from '../v03/card.js';
-import { type A2AOffer, DEFAULT_OFFER } from './offer.js';
+import { type A2AOffer, DEFAULT_OFFER, type Offers } from './offer.js';
 import type { Profiles } from './profiles.js';
 import { speaksV03 } from './request-context.js';
 
@@ -42,7 +42,7 @@ export interface CardsComponents {
   /** The issuer whose JSON Web Tokens are accepted besides the node's own tokens. */
   issuer: string | undefined;
   grpcAddress: () => string | undefined;
-  offer: A2AOffer;
+  offers: Offers;
 }
 
 export interface PublishedCard {
@@ -135,7 +135,7 @@ export class Cards {
   }
 
   #surroundings(baseUrl: string, viewer: Party, tenant?: string): CardSurroundings {
-    const { registry, mcp, grpcAddress, offer } = this.#components;
+    const { registry, mcp, grpcAddress, offers } = this.#components;
     const offered = mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
     const tools = offered.flatMap(({ owner, definition: { name, description } }) => {
       const card = registry.entry(owner)?.card;
@@ -146,7 +146,7 @@ export class Cards {
       return [{ owner, name, description, takesTasks: !vacancyFor(card, 'task') }];
     });
     return {
-      ...surroundingsAt(baseUrl, tenant, grpcAddress(), offer),
+      ...surroundingsAt(baseUrl, tenant, grpcAddress(), offers.of(tenant)),
       tools,
       taskCapabilities: this.#taskCapabilities(viewer, new Set(tools.map(({ owner }) => owner))),
       issuer: this.#components.issuer,

@@ -9,6 +9,7 @@ import { toV03Error } from '../v03/dialect.js';
 import { v03Rest } from '../v03/rest.js';
 import { streamEvents } from './event-stream.js';
 import { type BindingComponents, metadataIn } from './json-rpc-binding.js';
+import { tenantIn } from './operations.js';
 import { contextOf, speaksV03 } from './request-context.js';
 
 interface Operation {
@@ -30,7 +31,7 @@ export class HttpBinding implements Route {
   }
 
   async serve(exchange: Exchange): Promise<void> {
-    const { runtime, operations, extensions } = this.#components;
+    const { runtime, operations, extensionsOf } = this.#components;
     const { request, query, path } = exchange;
     const { method, params: named, tenant } = operationAt(request.method ?? 'GET', path.slice(this.path.length));
     const body = request.method === 'POST' ? await readBody(request) : Buffer.alloc(0);
@@ -39,7 +40,7 @@ export class HttpBinding implements Route {
     if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) {
       throw new EclipticError('INVALID_PARAMS', 'the body must be an object', { field: 'body', problem: 'no object' });
     }
-    const { version, terms } = contextOf(exchange, extensions, metadataIn(sent));
+    const { version, terms } = contextOf(exchange, extensionsOf(tenant ?? tenantIn(sent)), metadataIn(sent));
     const old = version === '0.3';
     const said = { ...paramsOfQuery(query), ...sent };
     // Path parameters have the same names in both versions.

@@ -16,13 +16,14 @@ import type { AgentExtension, Metadata } from '../protocol/types.js';
 import { toV03Error } from '../v03/dialect.js';
 import { v03JsonRpc } from '../v03/json-rpc.js';
 import { streamEvents } from './event-stream.js';
-import type { Operations, Outcome } from './operations.js';
+import { type Operations, type Outcome, tenantIn } from './operations.js';
 import { contextOf, speaksV03, versionOf } from './request-context.js';
 
 export interface BindingComponents {
   runtime: Runtime;
   operations: Operations;
-  extensions: readonly AgentExtension[];
+  /** The extensions that the agent offers; without one, the node. */
+  extensionsOf: (agent: string | undefined) => readonly AgentExtension[];
 }
 
 interface Performed {
@@ -97,14 +98,14 @@ export class JsonRpcBinding implements Route {
   }
 
   #perform(exchange: Exchange, { method: name, params }: JsonRpcRequest): Performed {
-    const { operations, extensions } = this.#components;
+    const { operations, extensionsOf } = this.#components;
     const old = versionOf(exchange) === '0.3';
     const method = methodOf(name, old ? '0.3' : '1.0');
     const rest = exchange.path.slice(this.path.length);
     const said = old ? v03JsonRpc.fromParams(method, params ?? {}) : (params ?? {});
     // In 0.3 the tenant is the path segment after the endpoint's.
     const read = rest.length > 1 ? { ...(said as object), tenant: rest.slice(1) } : said;
-    const { terms } = contextOf(exchange, extensions, metadataIn(read));
+    const { terms } = contextOf(exchange, extensionsOf(tenantIn(read)), metadataIn(read));
     return { method, old, outcome: operations.perform(method, read, terms) };
   }
 }

@@ -8,6 +8,8 @@ export interface A2AOfferInit {
   readonly streaming?: boolean;
   /** Webhooks. Default true. */
   readonly pushNotifications?: boolean;
+  /** A card with everything that the caller may see. Default true. */
+  readonly extendedAgentCard?: boolean;
   /**
    * Further extensions on the cards; an entry with one of the node's own URIs replaces the node's. Requests must name
    * the required ones.
@@ -15,6 +17,12 @@ export interface A2AOfferInit {
   readonly extensions?: readonly AgentExtension[];
   /** Media types of parts that are accepted, with `*` for any. Default: every type. */
   readonly inputModes?: readonly string[];
+}
+
+/** The offer of a node, with changes for some of its agents. */
+export interface A2AOffersInit extends A2AOfferInit {
+  /** By agent id; what an agent leaves out is as for the node, and its extensions are added to the node's. */
+  readonly agents?: Readonly<Record<string, A2AOfferInit>>;
 }
 
 /** The capabilities that the cards declare and the operations enforce. */
@@ -47,7 +55,8 @@ const MEDIA_RANGE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+$/;
 
 /** Throws `INVALID_CONFIG` for an extension without a URI, or a mode that is no media type. */
 export function offerOf(init: A2AOfferInit = {}): A2AOffer {
-  const { streaming = true, pushNotifications = true, extensions = [], inputModes = INPUT_MODES } = init;
+  const { streaming = true, pushNotifications = true, extendedAgentCard = true, extensions = [] } = init;
+  const { inputModes = INPUT_MODES } = init;
   const faults = [
     ...inputModes.filter((mode) => !MEDIA_RANGE.test(mode)).map((mode) => `inputModes: "${mode}" is no media type`),
     ...extensions.filter(({ uri }) => typeof uri !== 'string' || uri === '').map(() => 'extensions: one has no uri'),
@@ -58,13 +67,45 @@ export function offerOf(init: A2AOfferInit = {}): A2AOffer {
     ({ uri }) => (streaming || uri !== EXTENSION_URIS.resume) && !extensions.some((other) => other.uri === uri),
   );
   return {
-    capabilities: { streaming, pushNotifications, extendedAgentCard: true, extensions: [...own, ...extensions] },
+    capabilities: { streaming, pushNotifications, extendedAgentCard, extensions: [...own, ...extensions] },
     inputModes,
     outputModes: OUTPUT_MODES,
   };
 }
 
 export const DEFAULT_OFFER: A2AOffer = offerOf();
+
+/** The offers of a node and of its agents. */
+export class Offers {
+  readonly node: A2AOffer;
+  readonly #agents: ReadonlyMap<string, A2AOffer>;
+
+  constructor({ agents = {}, ...node }: A2AOffersInit = {}) {
+    this.node = offerOf(node);
+    const own = Object.entries(agents).map(([id, init]) => [id, offerOf(inherit(node, init))] as const);
+    this.#agents = new Map(own);
+  }
+
+  /** Do all agents have the offer of the node? */
+  get isUniform(): boolean {
+    return this.#agents.size === 0;
+  }
+
+  /** Without an agent, or for one without changes, the offer of the node. */
+  of(agent: string | undefined): A2AOffer {
+    return (agent === undefined ? undefined : this.#agents.get(agent)) ?? this.node;
+  }
+
+  get sendsPushes(): boolean {
+    return [this.node, ...this.#agents.values()].some(({ capabilities }) => capabilities.pushNotifications);
+  }
+}
+
+function inherit(node: A2AOfferInit, init: A2AOfferInit): A2AOfferInit {
+  const { extensions: added = [] } = init;
+  const kept = (node.extensions ?? []).filter(({ uri }) => !added.some((other) => other.uri === uri));
+  return { ...node, ...init, extensions: [...kept, ...added] };
+}
 
 type Promises = Pick<AgentCard, 'capabilities'>;
 
@@ -78,7 +119,7 @@ export function requirePush({ capabilities }: Promises): void {
   }
 }
 
-export function requireExtendedCard({ capabilities }: AgentCard, extended: AgentCard | undefined): AgentCard {
+export function requireExtendedCard({ capabilities }: Promises, extended: AgentCard | undefined): AgentCard {
   if (!capabilities.extendedAgentCard) {
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the agent has no extended card');
   }

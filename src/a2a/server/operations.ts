@@ -2,6 +2,7 @@ import type { Party } from '../../mesh/policy.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { DelegationChain } from '../protocol/delegation.js';
+import { activateExtensions } from '../protocol/headers.js';
 import type { Method } from '../protocol/json-rpc.js';
 import {
   readCancelTaskRequest,
@@ -17,13 +18,21 @@ import {
 import { withJsonNames, writeTimestamp } from '../protocol/reading.js';
 import { projectTask, readTaskSend } from '../protocol/simple.js';
 import { viewTask } from '../protocol/task-list.js';
-import { taskNotFound } from '../protocol/task-rules.js';
+import { sendFacts, taskNotFound } from '../protocol/task-rules.js';
 import type { AgentCard, SendMessageRequest, Task, TaskPushNotificationConfig } from '../protocol/types.js';
 import type { EventStream } from './event-stream.js';
-import { type A2AOffer, requireInputModes, requireOutputModes, requirePush, requireStreaming } from './offer.js';
+import {
+  type A2AOffer,
+  type Offers,
+  requireExtendedCard,
+  requireInputModes,
+  requireOutputModes,
+  requirePush,
+  requireStreaming,
+} from './offer.js';
 import type { PushSender } from './push-sender.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
-import type { TaskService } from './task-service.js';
+import type { AgentRequest, TaskService } from './task-service.js';
 import type { SendResult } from './task-terms.js';
 
 /** The caller, and the headers of a request. */
@@ -32,6 +41,8 @@ export interface RequestTerms {
   /** Calls back if the caller disconnects. Returns a function that ends the subscription. */
   readonly onGone: (callback: () => void) => () => void;
   readonly key?: string | undefined;
+  /** The extensions that the caller names; undefined where another node has checked them. */
+  readonly extensions?: readonly string[] | undefined;
   readonly chain?: DelegationChain;
   /** The agent that another node has chosen for the task. */
   readonly agent?: string | undefined;
@@ -52,13 +63,20 @@ export interface OtherNodes {
   perform(operation: Operation, params: unknown, terms: RequestTerms): Promise<Outcome> | undefined;
 }
 
+/** The agent that a request names. */
+export function tenantIn(params: unknown): string | undefined {
+  const { tenant } = (params ?? {}) as { tenant?: unknown };
+  return typeof tenant === 'string' && tenant !== '' ? tenant : undefined;
+}
+
 export interface OperationsComponents {
   runtime: Runtime;
   tasks: TaskService;
   records: TaskRecords;
   pushes: PushSender;
   extendedCard: (agent: string | undefined, viewer: Party) => AgentCard;
-  offer: A2AOffer;
+  offers: Offers;
+  chooseAgent: (wanted: AgentRequest) => string;
   otherNodes?: OtherNodes | undefined;
 }
 
@@ -81,29 +99,37 @@ export class Operations {
 
   /** Performs an operation here, or at the node that keeps the task. Throws or rejects with a refusal. */
   perform(operation: Operation, asked: unknown, terms: RequestTerms): Outcome | Promise<Outcome> {
-    const { offer, otherNodes } = this.#components;
-    if (STREAMING.has(operation)) requireStreaming(offer);
-    if (PUSH.has(operation)) requirePush(offer);
+    const { otherNodes } = this.#components;
     const params = withJsonNames(asked);
+    this.#requireCapability(operation, params, terms);
     return otherNodes?.perform(operation, params, terms) ?? this.#performHere(operation, params, terms);
   }
 
   /** Performs an operation at this node, whatever node the task id names. */
   async performHere(operation: Operation, asked: unknown, terms: RequestTerms): Promise<Outcome> {
-    const { offer } = this.#components;
-    if (STREAMING.has(operation)) requireStreaming(offer);
-    if (PUSH.has(operation)) requirePush(offer);
-    return this.#performHere(operation, withJsonNames(asked), terms);
+    const params = withJsonNames(asked);
+    this.#requireCapability(operation, params, terms);
+    return this.#performHere(operation, params, terms);
+  }
+
+  #requireCapability(operation: Operation, params: unknown, { agent }: RequestTerms): void {
+    const isStream = STREAMING.has(operation);
+    if (!isStream && !PUSH.has(operation)) return;
+    const offer = this.#components.offers.of(agent ?? tenantIn(params));
+    if (isStream) requireStreaming(offer);
+    else requirePush(offer);
   }
 
   /** Throws if this node does not offer what a send asks for. */
   requireOffered(operation: Operation, params: unknown): void {
     if (operation === 'SendSimpleTask') readTaskSend(params);
-    else this.#requireOffered(readSendMessageRequest(params));
+    else {
+      const request = readSendMessageRequest(params);
+      this.#requireOffered(request, this.#components.offers.of(request.tenant));
+    }
   }
 
-  #requireOffered({ message, configuration }: SendMessageRequest): void {
-    const { offer } = this.#components;
+  #requireOffered({ message, configuration }: SendMessageRequest, offer: A2AOffer): void {
     requireInputModes(message.parts, offer.inputModes);
     requireOutputModes(configuration?.acceptedOutputModes, offer.outputModes);
     if (configuration?.taskPushNotificationConfig) requirePush(offer);
@@ -136,6 +162,7 @@ export class Operations {
         return { result: await tasks.cancel(owner, readCancelTaskRequest(params).id) };
       case 'SubscribeToTask': {
         const { id } = readSubscribeToTaskRequest(params);
+        requireStreaming(await this.#offerOfTask(owner, id));
         return { stream: { taskId: id, events: await tasks.subscribe(owner, id, terms.after?.(id)) } };
       }
       case 'CreateTaskPushNotificationConfig':
@@ -158,7 +185,8 @@ export class Operations {
       }
       case 'GetExtendedAgentCard': {
         const { tenant } = readGetExtendedAgentCardRequest(params);
-        return { result: this.#components.extendedCard(tenant, terms.principal) };
+        const { extendedCard, offers } = this.#components;
+        return { result: requireExtendedCard(offers.of(tenant), extendedCard(tenant, terms.principal)) };
       }
       case 'GetSimpleTask':
         return { result: simple(await tasks.get(owner, readGetTaskRequest(params).id)) };
@@ -167,9 +195,11 @@ export class Operations {
     }
   }
 
-  async #sendSimple(params: unknown, { principal, key, chain, agent }: RequestTerms): Promise<object> {
+  async #sendSimple(params: unknown, asked: RequestTerms): Promise<object> {
     const { runtime, tasks } = this.#components;
+    const { principal, key, chain, agent } = asked;
     const { message: text, skill, timeoutMs } = readTaskSend(params);
+    requireExtensions(this.#offerOfAgent({ agent, skill }), asked);
     const request = {
       message: { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text }] },
       configuration: { returnImmediately: true },
@@ -197,14 +227,38 @@ export class Operations {
   }
 
   async #sendStreaming(request: SendMessageRequest, terms: RequestTerms): Promise<EventStream> {
-    const sent = await this.#give(request, terms);
+    const sent = await this.#give(request, terms, true);
     if ('message' in sent) return { events: only({ event: sent }) };
     return { taskId: sent.stored.id, events: await this.#components.tasks.follow(sent) };
   }
 
-  #give(request: SendMessageRequest, terms: RequestTerms): SendResult | Promise<SendResult> {
+  #give(request: SendMessageRequest, terms: RequestTerms, streams = false): SendResult | Promise<SendResult> {
+    const { offers } = this.#components;
+    if (offers.isUniform) return this.#giveTo(offers.node, request, terms);
+    const give = (offer: A2AOffer) => {
+      if (streams) requireStreaming(offer);
+      requireExtensions(offer, terms);
+      return this.#giveTo(offer, request, terms);
+    };
+    const { message, tenant } = request;
+    if (message.taskId !== undefined) return this.#offerOfTask(terms.principal.address, message.taskId).then(give);
+    return give(this.#offerOfAgent({ agent: terms.agent ?? tenant, skill: sendFacts(request, tenant).skill }));
+  }
+
+  /** The offer of the agent that a task would go to. */
+  #offerOfAgent(wanted: AgentRequest): A2AOffer {
+    const { offers, chooseAgent } = this.#components;
+    return offers.isUniform ? offers.node : offers.of(chooseAgent(wanted));
+  }
+
+  async #offerOfTask(owner: string, id: string): Promise<A2AOffer> {
+    const { offers, tasks } = this.#components;
+    return offers.isUniform ? offers.node : offers.of((await tasks.get(owner, id)).agent);
+  }
+
+  #giveTo(offer: A2AOffer, request: SendMessageRequest, terms: RequestTerms): SendResult | Promise<SendResult> {
     const { principal, key, chain } = terms;
-    this.#requireOffered(request);
+    this.#requireOffered(request, offer);
     const push = request.configuration?.taskPushNotificationConfig;
     if (push) return this.#giveWithPush(request, terms, push);
     const { address, sandboxId: sandbox } = principal;
@@ -232,7 +286,8 @@ export class Operations {
     owner: string,
     config: TaskPushNotificationConfig & { taskId: string },
   ): Promise<TaskPushNotificationConfig> {
-    const { model } = await this.#components.tasks.get(owner, config.taskId);
+    const { model, agent } = await this.#components.tasks.get(owner, config.taskId);
+    requirePush(this.#components.offers.of(agent));
     const { id: taskId } = model.task;
     const others = (await this.#pushes(owner, taskId)).filter(({ id }) => id !== config.id);
     if (others.length >= MAX_PUSH_CONFIGS) {
@@ -253,6 +308,10 @@ export class Operations {
     const { model } = await this.#components.tasks.get(owner, taskId);
     return (await this.#components.records.pushes(model.task.id)).map(({ config }) => config);
   }
+}
+
+function requireExtensions({ capabilities }: A2AOffer, { extensions }: RequestTerms): void {
+  if (extensions) activateExtensions(extensions, capabilities.extensions);
 }
 
 export function simple({ model, sessionId, createdAt }: TaskRecord): ReturnType<typeof projectTask> {

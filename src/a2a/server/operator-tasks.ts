@@ -15,6 +15,7 @@ export interface OperatorTasksComponents {
 export interface TaskFilter {
   readonly state?: TaskState;
   readonly caller?: string;
+  readonly context?: string;
   readonly limit: number;
 }
 
@@ -26,8 +27,9 @@ export class OperatorTasks {
     this.#components = components;
   }
 
-  async list({ state, caller, limit }: TaskFilter): Promise<TaskRecord[]> {
-    const found = await this.#components.records.list(caller, { ...(state && { status: state }) }, limit);
+  async list({ state, caller, context: contextId, limit }: TaskFilter): Promise<TaskRecord[]> {
+    const filter = { ...(state && { status: state }), ...(contextId !== undefined && { contextId }) };
+    const found = await this.#components.records.list(caller, filter, limit);
     return found.slice(0, limit);
   }
 

@@ -37,14 +37,14 @@ export function readEnvelope(
   extensions: readonly AgentExtension[],
   metadata: Metadata | undefined,
 ): { readonly terms: RequestTerms; readonly active: readonly string[] } {
-  const { active, key, chain } = readTerms(header, extensions, metadata);
-  return { terms: { principal, onGone, key, chain }, active };
+  const { active, named, key, chain } = readTerms(header, extensions, metadata);
+  return { terms: { principal, onGone, key, chain, extensions: named }, active };
 }
 
 function readTerms(header: Envelope['header'], extensions: readonly AgentExtension[], metadata: Metadata | undefined) {
   const named = parseExtensions(header(EXTENSIONS), header(LEGACY_EXTENSIONS));
   const active = activateExtensions(named, extensions);
-  return { active, key: header('idempotency-key'), chain: readDelegation(metadata, header(DELEGATION)) };
+  return { active, named, key: header('idempotency-key'), chain: readDelegation(metadata, header(DELEGATION)) };
 }
 
 /** Reads the headers of an HTTP request, and announces the active extensions in its response. */
@@ -57,7 +57,7 @@ export function contextOf(
   const { headers } = request;
   const version = versionOf(exchange);
   const header = (name: string) => first(headers[name]);
-  const { key, chain, active } = readTerms(header, extensions, metadata);
+  const { key, chain, active, named } = readTerms(header, extensions, metadata);
   if (active.length > 0) response.always[EXTENSIONS_HEADER] = writeExtensions(active);
   response.always[VERSION_HEADER] = version;
   const terms: RequestTerms = {
@@ -65,6 +65,7 @@ export function contextOf(
     onGone: goneOf(response),
     key,
     chain,
+    extensions: named,
     announce: (name, value) => {
       response.always[name] = value;
     },
@@ -75,7 +76,9 @@ export function contextOf(
 
 export function goneOf(response: ServerResponse): RequestTerms['onGone'] {
   return (callback) => {
-    response.on('close', callback);
+    // A caller that left before there was a task to wait for.
+    if (response.closed) queueMicrotask(callback);
+    else response.on('close', callback);
     return () => response.off('close', callback);
   };
 }

@@ -16,12 +16,12 @@ export class SimpleRoutes implements Route {
   }
 
   async serve(exchange: Exchange): Promise<void> {
-    const { operations, extensions } = this.#components;
+    const { operations, extensionsOf } = this.#components;
     const { request, response, path, principal } = exchange;
     const [, id] = /^\/a2a\/tasks\/([^/]+)$/.exec(path) ?? [];
     if (request.method === 'POST' && id === 'send') {
       const body = parseJson((await readBody(request)).toString());
-      const { terms } = contextOf(exchange, extensions, undefined);
+      const { terms } = contextOf(exchange, extensionsOf(undefined), undefined);
       return send(response, await operations.perform('SendSimpleTask', body, terms));
     }
     if (request.method !== 'GET' || id === undefined) {

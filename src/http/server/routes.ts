@@ -26,6 +26,7 @@ function pageText(url: string): string {
     '',
     `A2A card (public)       ${url}/.well-known/agent-card.json`,
     `MCP endpoint            ${url}/mcp`,
+    `OpenAI API              ${url}/v1`,
     `metrics (Prometheus)    ${url}/metrics`,
     `health (public)         ${url}/healthz, ${url}/readyz`,
     '',

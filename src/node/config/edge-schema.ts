@@ -56,6 +56,33 @@ const JwtSchema = z.strictObject({
   nameClaim: claim.describe('The claim that names the caller. Default "sub".'),
 });
 
+const OfferSchema = z.strictObject({
+  streaming: z.boolean().optional().describe('Offer streams of events. Default true.'),
+  pushNotifications: z.boolean().optional().describe('Offer webhooks. Default true.'),
+  extendedAgentCard: z
+    .boolean()
+    .optional()
+    .describe('Offer a card with everything that the caller may see. Default true.'),
+  extensions: z
+    .array(
+      z.strictObject({
+        uri: z.string().min(1).max(2_048),
+        description: z.string().max(LIMITS.textChars).optional(),
+        required: z.boolean().optional().describe('Refuse requests that do not name it.'),
+        params: z.record(z.string(), z.json()).optional(),
+      }),
+    )
+    .max(64)
+    .optional()
+    .describe('Further extensions on the cards.'),
+  inputModes: z
+    .array(z.string().regex(/^[^/\s]+\/[^/\s]+$/, 'must be a media type, such as "text/plain" or "image/*"'))
+    .min(1)
+    .max(64)
+    .optional()
+    .describe('Media types of parts that tasks may have; others are refused. Default: every type.'),
+});
+
 export const HttpSchema = z.strictObject({
   port: z
     .int()
@@ -87,29 +114,12 @@ export const HttpSchema = z.strictObject({
     .max(65_535)
     .optional()
     .describe('Loopback port of A2A over gRPC; requires @grpc/grpc-js and @grpc/proto-loader. Default: none.'),
-  a2a: z
-    .strictObject({
-      streaming: z.boolean().optional().describe('Offer streams of events. Default true.'),
-      pushNotifications: z.boolean().optional().describe('Offer webhooks. Default true.'),
-      extensions: z
-        .array(
-          z.strictObject({
-            uri: z.string().min(1).max(2_048),
-            description: z.string().max(LIMITS.textChars).optional(),
-            required: z.boolean().optional().describe('Refuse requests that do not name it.'),
-            params: z.record(z.string(), z.json()).optional(),
-          }),
-        )
-        .max(64)
-        .optional()
-        .describe('Further extensions on the cards.'),
-      inputModes: z
-        .array(z.string().regex(/^[^/\s]+\/[^/\s]+$/, 'must be a media type, such as "text/plain" or "image/*"'))
-        .min(1)
-        .max(64)
-        .optional()
-        .describe('Media types of parts that tasks may have; others are refused. Default: every type.'),
-    })
+  a2a: OfferSchema.extend({
+    agents: z
+      .record(AgentCardSchema.shape.id, OfferSchema)
+      .optional()
+      .describe('Other features for some agents, by id. What an agent leaves out is as for the node.'),
+  })
     .optional()
     .describe('A2A features on the cards, which requests must follow.'),
   jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider, accepted besides the node’s own tokens.'),

@@ -4,6 +4,7 @@ import type { StreamResponse, Task, TaskState } from '../../a2a/protocol/types.j
 import { TASK_STATES } from '../../a2a/protocol/types.js';
 import type { ServedCard } from '../../a2a/v03/card.js';
 import type { HeldRow } from '../../coding-agents/coding-agents.js';
+import type { FileUse } from '../../coding-agents/editor/editor-mesh.js';
 import type { Denial } from '../../coding-agents/leases/guard.js';
 import type { Overview } from '../../coding-agents/overview.js';
 import type { Answer } from '../../coding-agents/tools/tool.js';
@@ -51,6 +52,8 @@ import { type Approval, VerdictSchema } from '../../system/approvals/approval-qu
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import type { BranchReport } from '../../work/branch-report.js';
+import type { NotifyResult } from '../notify/owner-notifier.js';
+import type { Backup } from './backup.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
   type AgentRow,
@@ -178,7 +181,7 @@ export const API = {
   receipt: takes(id).gives<{ id: string; state: string; over: boolean; story: Receipt }>(),
   /** The latest rows that fit into one reply; earlier ones are asked for with `before`. */
   log: takes({ thread: string, agent: string, text: string, since: number, before: number, limit: count }).gives<
-    JournalRow[]
+    (JournalRow & { readonly text?: string })[]
   >(),
   /** The latest routed messages with their verdicts, oldest first; earlier ones are asked for with `before`. */
   messages: takes({ thread: string, agent: string, text: string, before: number, limit: upTo(500) }).gives<
@@ -198,6 +201,8 @@ export const API = {
   'audit.events': takes({ limit: count }).gives<AuditedEvent[]>(),
   'store.check': nothing.gives<StoreCheck>(),
   'store.compact': nothing.gives<Compacted>(),
+  /** Copies the data folder into a new folder, whose absolute path is given. */
+  'store.backup': takes({ to: required }).gives<Backup>(),
   'store.export': takes({ table: string }).gives<void, ExportedRow>(),
 
   propose: takes({
@@ -209,7 +214,7 @@ export const API = {
   tasks: takes({
     kind: oneOf(WORK_KINDS).optional(),
     state: taskState.optional(),
-    ...{ caller: string, limit: count },
+    ...{ caller: string, context: string, limit: count },
   }).gives<TaskRow[]>(),
   task: takes(id).gives<TaskDetail>(),
   'task.follow': takes(id).gives<void, TaskDetail | StreamResponse>(),
@@ -290,6 +295,10 @@ export const API = {
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string, local: boolean }).gives<Answered>(),
   /** The answer to an item that no longer waits, by its whole id; null where none is known. */
   'waiting.answered': takes({ ...id, local: boolean }).gives<GivenAnswer | null>(),
+  /** How the owner is told that something waits; `bell` also holds for programs that show it on a terminal. */
+  notify: nothing.gives<{ readonly bell: boolean; readonly ways: readonly string[] }>(),
+  /** Sends the owner a test notification by each configured way. */
+  'notify.test': nothing.gives<NotifyResult[]>(),
   /** The state of the node in numbers. */
   status: nothing.gives<NodeStatus>(),
   /** What became of any id. With `local`, the owner's other devices are not asked. */
@@ -331,8 +340,13 @@ export const API = {
   /** The member's client called another tool, and had received these messages by then. */
   'onramp.heard': takes({ ...session, seen: texts, thread: string }).gives<void>(),
   'onramp.cancel': takes({ ...session, number }).gives<void>(),
+  /** Offers the files of an editor to an agent until the caller disconnects; each use of them is an event. */
+  'editor.open': takes({ ...session, to: required }).gives<void, FileUse & { readonly call: number }>(),
+  'editor.answer': takes({ ...session, call: z.int(), result: string, error: string }).gives<void>(),
   overview: nothing.gives<Overview>(),
   tell: takes({ to: required, text: required, replyTo: string }).gives<{ id: string; to: string; thread: string }>(),
+  /** Answers a message to the owner. */
+  reply: takes({ ...id, text: required }).gives<{ id: string; to: string; thread: string; answers: string }>(),
   'owner.shown': takes({ ids: texts }).gives<void>(),
   'owner.done': takes({ ids: texts }).gives<void>(),
   held: nothing.gives<HeldRow[]>(),
@@ -342,6 +356,12 @@ export const API = {
   'leases.release': takes(id).gives<LeaseLine>(),
   'guard.ask': takes({
     ...{ client: required, folder: required, paths: texts, ancestors: processes, proves: boolean },
+    operations: z
+      .array(
+        z.object({ command: required, folder: z.string(), paths: z.exactOptional(z.array(z.string()).readonly()) }),
+      )
+      .readonly()
+      .optional(),
   }).gives<Denial[]>(),
   /** A hook of a client ran; the pointer is the text that the client is to continue with. */
   'wake.hook': takes({

@@ -5,6 +5,7 @@ import { collectionMethods } from './collection-methods.js';
 import type { ControlContext, Handlers } from './context.js';
 import { dashboardSource } from './dashboard-source.js';
 import { documentMethods } from './document-methods.js';
+import { editorMethods } from './editor-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { messageMethods } from './message-methods.js';
 import { networkMethods } from './network-methods.js';
@@ -36,6 +37,7 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...mcpMethods(context),
     ...operationMethods(context),
     ...codingAgentMethods(context),
+    ...editorMethods(context),
     ...radarMethods(context),
     ...networkMethods(context),
     down: context.shutDown,
@@ -48,9 +50,14 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...statusMethods(context, { ...others, ...waiting }),
   } satisfies Handlers;
   offerBuiltInTools(context, handlers);
+  context.notifier.start(async () => (await handlers.waiting({})).items);
   context.dashboard.begin(dashboardSource(context, handlers));
   const methods = checked(handlers);
-  context.devices?.begin(methods);
+  const { devices, radarReports: reports } = context;
+  devices?.begin({
+    ...methods,
+    ...(reports && { 'radar.report': (report, { device }) => void reports.take(device!.node, report) }),
+  });
   return methods;
 }
 

@@ -1,6 +1,6 @@
 import type { Task, TaskState } from '../../a2a/protocol/types.js';
 import type { LeaseView } from '../../coding-agents/leases/leases.js';
-import type { DeviceRadar } from '../../coding-agents/radar/radar.js';
+import type { DeviceRadar } from '../../coding-agents/radar/device-radar.js';
 import type { Overlap } from '../../coding-agents/radar/radar-machine.js';
 import type { CollectionName } from '../../collections/entry.js';
 import type { MessageLine } from '../../http/dashboard/facts.js';

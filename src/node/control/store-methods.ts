@@ -5,6 +5,7 @@ export function storeMethods({ store }: Pick<ControlContext, 'store'>) {
   return {
     'store.check': () => store.check(),
     'store.compact': () => store.compact(),
+    'store.backup': ({ to }) => store.backUp(to),
     async 'store.export'({ table }, { emit, drained, signal }) {
       for await (const exported of store.export(table)) {
         if (signal.aborted) return;

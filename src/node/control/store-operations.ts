@@ -6,6 +6,7 @@ import { inbox, outbox } from '../../mail/tables.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { FileStore } from '../../store/file-store.js';
 import type { AnyRow, Table } from '../../store/table.js';
+import { type Backup, backUp } from './backup.js';
 
 export interface StoreCheck {
   readonly intact: boolean;
@@ -67,6 +68,11 @@ export class StoreOperations {
     const before = storeBytes(this.#dataFolder);
     await this.#store.compact();
     return { before, after: storeBytes(this.#dataFolder) };
+  }
+
+  /** Copies the whole data folder; the store stands still only while what has changed meanwhile is copied again. */
+  backUp(to: string): Promise<Backup> {
+    return backUp(this.#dataFolder, to, (task) => this.#store.still(task));
   }
 
   /**

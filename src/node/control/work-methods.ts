@@ -14,6 +14,7 @@ import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js
 import { invitationIn } from '../../work/swarm/recruiting.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
+import { waitingIn } from '../../work/waiting-report.js';
 import { wrongParameter } from './api.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
@@ -48,15 +49,19 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
         });
       return fitting(rows);
     },
-    async tasks({ kind: only, state, caller, limit = DEFAULT_ROWS }) {
+    async tasks({ kind: only, state, caller, context, limit = DEFAULT_ROWS }) {
       const has = (kind: TaskRow['kind']) => only === undefined || only === kind;
-      const tasks = has('a2a') ? await gateway.tasks.list({ state, caller, limit }) : [];
-      const other = [
-        ...proposalRows(node.agents),
-        ...node.swarms.sessions.flatMap((session) => subTaskRows(session, node.swarms)),
-      ]
-        .filter((row) => has(row.kind) && (state === undefined || row.state === state))
-        .filter((row) => caller === undefined || row.caller === caller);
+      const tasks = has('a2a') ? await gateway.tasks.list({ state, caller, context, limit }) : [];
+      // Only tasks of A2A have contexts.
+      const other =
+        context !== undefined
+          ? []
+          : [
+              ...proposalRows(node.agents),
+              ...node.swarms.sessions.flatMap((session) => subTaskRows(session, node.swarms)),
+            ]
+              .filter((row) => has(row.kind) && (state === undefined || row.state === state))
+              .filter((row) => caller === undefined || row.caller === caller);
       const rows = [...tasks.map(taskRow), ...other].sort((a, b) => lastChange(b) - lastChange(a));
       return fitting(rows.slice(0, limit));
     },
@@ -123,7 +128,10 @@ async function followProposal(
   negotiation: Negotiation,
   { emit, signal }: CallContext<ProposalEvent>,
 ): Promise<unknown> {
-  negotiation.onProgress((value) => emit({ event: 'progress', value }));
+  negotiation.onProgress((value) => {
+    // Said to the caller in words besides.
+    if (waitingIn(value) === undefined) emit({ event: 'progress', value });
+  });
   const tell = (event: 'pending' | 'answered', proposal: TaskProposal) =>
     emit({ event, to: negotiation.to ?? null, proposal });
   // A durable proposal goes on without its caller; any other is withdrawn.

@@ -11,7 +11,10 @@ import { Allowance, readLines } from '../../system/process/lines.js';
  * with the first agent, because it costs time and memory.
  */
 export type {
+  AgentConnection,
+  AgentContext,
   ClientConnection,
+  ContentBlock,
   CreateTerminalRequest,
   InitializeResponse,
   LoadSessionResponse,
@@ -22,6 +25,7 @@ export type {
   RequestPermissionResponse,
   SessionUpdate,
   StopReason,
+  Stream,
   TerminalOutputResponse,
   WaitForTerminalExitResponse,
 } from '@agentclientprotocol/sdk';

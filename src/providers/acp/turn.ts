@@ -1,3 +1,4 @@
+import type { TaskActivity } from '../../agent/task-activity.js';
 import type { Usage } from '../../agent/usage.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -77,23 +78,24 @@ export class Turn {
     const onWaiting = (approval: Approval) => {
       asked = approval;
       release = this.#terms.activity?.hold();
-      this.#waits(1, `waits for its owner’s approval: ${approval.summary} (${approval.id})`);
+      this.#waits(1, `waits for its owner’s approval: ${approval.summary} (${approval.id})`, approval);
     };
     try {
       const ruling = await ask(onWaiting);
-      if (asked) this.#waits(-1, `${asked.summary}: ${ruling.reason}`);
+      if (asked) this.#waits(-1, `${asked.summary}: ${ruling.reason}`, asked);
       return ruling;
     } catch (error) {
-      if (asked) this.#waits(-1, `${asked.summary}: the question was withdrawn`);
+      if (asked) this.#waits(-1, `${asked.summary}: the question was withdrawn`, asked);
       throw error;
     } finally {
       release?.();
     }
   }
 
-  #waits(more: 1 | -1, text: string): void {
+  #waits(more: 1 | -1, text: string, { id }: Approval): void {
     this.#waiting += more;
-    if (!this.signal.aborted) this.#terms.onUpdate?.({ kind: 'waiting', text, data: this.#waiting });
+    const activity: TaskActivity = { kind: 'approval', id, open: more > 0 };
+    if (!this.signal.aborted) this.#terms.onUpdate?.({ kind: 'waiting', text, data: this.#waiting, activity });
   }
 
   take(raw: SessionUpdate): void {
@@ -140,11 +142,13 @@ function readUpdate(update: SessionUpdate, titles: Map<string, string>): Provide
     case 'agent_message_chunk':
     case 'agent_thought_chunk': {
       const text = update.content.type === 'text' ? update.content.text : '';
-      return { kind: update.sessionUpdate === 'agent_message_chunk' ? 'text' : 'progress', text, data: update };
+      if (update.sessionUpdate === 'agent_message_chunk') return { kind: 'text', text, data: update };
+      return { kind: 'progress', text, data: update, activity: { kind: 'thought' } };
     }
     case 'plan': {
       const lines = update.entries.map(({ content, status }) => `[${MARKS[status] ?? ' '}] ${content}`);
-      return { kind: 'plan', text: lines.join('\n'), data: update };
+      const activity: TaskActivity = { kind: 'plan', entries: update.entries };
+      return { kind: 'plan', text: lines.join('\n'), data: update, activity };
     }
     case 'tool_call':
     case 'tool_call_update': {
@@ -152,7 +156,13 @@ function readUpdate(update: SessionUpdate, titles: Map<string, string>): Provide
       const title = update.title || titles.get(toolCallId) || kind || 'tool call';
       if (titles.has(toolCallId) || titles.size < MAX_TITLES) titles.set(toolCallId, title);
       const text = status ? `${title}: ${status}` : title;
-      return { kind: 'tool-call', text, data: update };
+      const about = { ...(kind && { purpose: kind }), ...(status && { status }) };
+      return {
+        kind: 'tool-call',
+        text,
+        data: update,
+        activity: { kind: 'tool-call', id: toolCallId, title, ...about },
+      };
     }
     default:
       return undefined;

@@ -1,3 +1,4 @@
+import type { TaskActivity } from '../../agent/task-activity.js';
 import { type CallbackFailed, guarded } from '../../runtime/callbacks.js';
 import type { EclipticError } from '../../runtime/errors.js';
 import type { BranchReport } from '../../work/branch-report.js';
@@ -57,6 +58,8 @@ export interface ProviderUpdate {
    * `TaskSession`; of `waiting`, how many of the owner's decisions the work waits for.
    */
   readonly data?: unknown;
+  /** The same for every program that shows the work. */
+  readonly activity?: TaskActivity;
 }
 
 /** The data of an update of the kind `branch`. */

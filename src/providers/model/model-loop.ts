@@ -138,7 +138,8 @@ export class ModelLoop {
     const room = resultBytes(limits.contextTokens, toolCalls.length);
     for (const { id, function: call } of toolCalls) {
       if (context.signal.aborted) throw context.signal.reason;
-      onUpdate({ kind: 'tool-call', text: summaryOf(tools, call.name, call.arguments) });
+      const title = summaryOf(tools, call.name, call.arguments);
+      onUpdate({ kind: 'tool-call', text: title, activity: { kind: 'tool-call', id, title, status: 'in_progress' } });
       const { text, isFault, isVerbatim } = await runTool(tools, call.name, call.arguments, context);
       const fence = isVerbatim ? quotedVerbatim : quoted;
       this.#messages.push({ role: 'tool', tool_call_id: id, content: fence(cutToAnswer(text, room), mark()) });

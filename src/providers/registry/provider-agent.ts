@@ -4,11 +4,12 @@ import { type AgentTask, plainPayload } from '../../agent/agent-tasks.js';
 import type { Message } from '../../agent/message.js';
 import type { WorkerHealth } from '../../agent/staffing.js';
 import { StreamedText } from '../../agent/streamed-text.js';
+import { activityParts } from '../../agent/task-activity.js';
 import type { TaskSession } from '../../agent/task-messages.js';
 import type { Usage } from '../../agent/usage.js';
 import type { Knowledge } from '../../collections/collections.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { BRANCH, BRANCH_ARTIFACT } from '../../work/branch-report.js';
+import { BRANCH, BRANCH_ARTIFACT, type BranchReport, describeBranch } from '../../work/branch-report.js';
 import type { BranchUpdate, ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
 import type { WorkerTask } from '../adapter/worker-task.js';
@@ -77,18 +78,36 @@ export function serveThroughProvider(
     // Text that was streamed is not repeated.
     return streamed.isEmpty || typeof output !== 'string' ? output : undefined;
   });
-  agent.onRequest(({ payload, thread, from }: Message) => execute(askedIn(payload, from), thread, common));
+  agent.onRequest(async ({ payload, thread, from }: Message) => {
+    let branch: BranchReport | undefined;
+    const onUpdate = ({ kind, data }: ProviderUpdate) => {
+      if (kind === 'branch') branch = (data as BranchUpdate).report;
+    };
+    const asked = askedIn(payload, from);
+    const output = await execute(asked, thread, { ...common, onUpdate });
+    // The asker of a schema gets nothing else.
+    return branch === undefined || asked.outputSchema !== undefined ? output : withBranch(output, branch);
+  });
+}
+
+/** The answer to a request has one form only: the branch with the work is a line of its text, or a field of its data. */
+function withBranch(output: unknown, report: BranchReport): unknown {
+  if (report.state === 'unchanged') return output;
+  if (typeof output === 'string') return `${output.trimEnd()}\n\n${describeBranch(report)}`.trimStart();
+  if (output === undefined || output === null) return describeBranch(report);
+  return isObject(output) ? { ...output, [BRANCH]: report } : { result: output, [BRANCH]: report };
 }
 
 function report(task: AgentTask, streamed: StreamedText, update: ProviderUpdate): void {
-  const { kind, text, data } = update;
+  const { kind, text, data, activity } = update;
+  const said = activity ? activityParts(text, activity) : text;
   if (kind === 'text') streamed.add(update);
   else if (kind === 'usage') task.usage(data as Usage);
   else if (kind === 'branch') showBranch(task, text, data as BranchUpdate);
-  else if (kind === 'waiting') task.waiting(data as number, text);
+  else if (kind === 'waiting') task.waiting(data as number, said);
   else {
     if (kind === 'session') task.session(data as TaskSession);
-    if (text !== '') task.progress(text);
+    if (text !== '') task.progress(said);
   }
 }
 
