@@ -12,7 +12,16 @@ const { status } = spawnSync(process.execPath, typescript, { cwd: root, stdio: '
 if (status !== 0) process.exit(status ?? 1);
 // A few large files in one folder are found and loaded sooner than hundreds of small ones.
 // Only entries that are loaded by file name: the library, the program, and code for separate processes.
-const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
+const library = [
+  'index',
+  'mesh',
+  'a2a',
+  'providers',
+  'simulation',
+  'bridges/ai-sdk',
+  'bridges/openai-agents',
+  'bridges/langgraph',
+];
 const licences = await bundle(
   [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-thread'],
   'dist',

@@ -1459,6 +1459,19 @@ const firstMinutes = section('first minutes', '', [
   ],
 ]);
 
+const bridges = section('bridges to frameworks', '', [
+  [
+    'BR.1',
+    'providers',
+    'Tools of the mesh are native tools of the AI SDK, the OpenAI Agents SDK and LangGraph, under policy.',
+  ],
+  [
+    'BR.2',
+    'providers',
+    'An agent or a graph of these does tasks: it streams, and its approvals and interrupts ask the caller.',
+  ],
+]);
+
 const collections = section('shared context', '', [
   [
     'CO.1',
@@ -1542,6 +1555,7 @@ export const requirements: readonly Requirement[] = [
   ...directoryOfNodes,
   ...sharedState,
   ...collections,
+  ...bridges,
   ...worktrees,
   ...radar,
   ...streamsBetweenNodes,
