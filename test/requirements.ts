@@ -1429,6 +1429,8 @@ const collections = section('shared context', '', [
   ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
   ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
   ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
+]);
+
 const rosterTools = section('tools of the roster', '', [
   [
     'RT.1',
