@@ -20,6 +20,7 @@ describe.each(CLIENT_IDS)('a turn of %s with the mesh', (id) => {
       await bob.call('mesh_peers');
       const model = await modelIn(cluster);
       let letter = '';
+      let state = '';
       let task = '';
       let waitedMs = 0;
       const url = model.converse('alice', [
@@ -45,7 +46,10 @@ describe.each(CLIENT_IDS)('a turn of %s with the mesh', (id) => {
           return { tool: 'mesh_lookup', input: { id: task } };
         },
         { tool: 'mesh_state', input: { action: 'set', key: 'plan.step', value: 'review' } },
-        { tool: 'mesh_lease', input: { action: 'take', paths: ['src/parse.ts'] } },
+        async () => {
+          state = (await node.run('state', 'plan')).stdout;
+          return { tool: 'mesh_lease', input: { action: 'take', paths: ['src/parse.ts'] } };
+        },
         { tool: 'mesh_lease', input: { action: 'check', paths: ['src/parse.ts'] } },
         { tool: 'mesh_send', input: { to: 'operator', text: 'Which branch do you mean?', needs: 'reply' } },
         async () => {
@@ -69,7 +73,6 @@ describe.each(CLIENT_IDS)('a turn of %s with the mesh', (id) => {
       expect(waited).toContain('offered by bob: Fix it');
       expect(waitedMs).toBeLessThan(10_000);
       expect(looked).toContain(`Task ${task} from bob`);
-      const { stdout: state } = await node.run('state', 'plan', '--json');
       expect(state).toContain('review');
       expect(taken).toContain('Taken: src/parse.ts');
       expect(checked).toMatch(/yours|you hold/i);

@@ -23,6 +23,8 @@ export interface InteractiveClientInit {
 /** What clients show while they work. */
 const BUSY = /esc (?:to )?(?:interrupt|cancel)/i;
 const IDLE_LOOKS = 5;
+/** opencode starts slowly on a busy machine. */
+const LIMIT_MS = 150_000;
 
 /** A real coding agent in a terminal, after `ecliptic setup --hooks --guard`, in a repository of its own. */
 export class InteractiveClient {
@@ -113,7 +115,7 @@ export class InteractiveClient {
   }
 
   async #until(what: string, isSo: () => boolean): Promise<void> {
-    await until(() => !this.#answerDialogs() && isSo(), what).catch((error: Error) => {
+    await until(() => !this.#answerDialogs() && isSo(), what, LIMIT_MS).catch((error: Error) => {
       throw new Error(`${error.message}\n${this.terminal.screen}`);
     });
   }
