@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildPage } from './build-page.mjs';
 import { bundle } from './bundle.mjs';
+import { writeCommands } from './write-commands.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 rmSync(new URL('../dist', import.meta.url), { recursive: true, force: true });
@@ -27,3 +28,4 @@ const licences = await bundle(
 );
 writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));
 await buildPage();
+writeCommands();

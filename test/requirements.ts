@@ -865,6 +865,12 @@ const jail = section('jail', 'JL.', [
 const background = section('background node', 'BG.', [
   ['BG.1', 'onramp', 'A background node reads the user’s own configuration and comes back at its port.'],
   ['BG.2', 'onramp', 'It exits when no client has used it for a time, unless configured to stay.'],
+  [
+    'BG.4',
+    'onramp',
+    'A project’s own ecliptic.json runs nothing before the owner has allowed exactly its content, and is asked about again when that changes.',
+  ],
+  ['BG.5', 'onramp', 'The agents of a project exist for the clients that work in it and for the owner only.'],
   ['BG.3', 'onramp', '`service install` and `remove` let systemd or launchd run the node; --print shows the file.'],
 ]);
 
@@ -1304,6 +1310,7 @@ const radar = section('conflict radar', '', [
 const streamsBetweenNodes = section('streams between nodes', '', [
   ['ST.1', 'nodes', 'A stream from another node has several chunks in flight, and never more than its share.'],
   ['ST.2', 'nodes', 'It is whole and in order, or ends with a typed error, whatever the network does.'],
+  ['ST.4', 'nodes', 'What an agent answers while the asking node is silent waits for it within the conversation.'],
   ['ST.3', 'nodes', 'A chunk that is missing between two others is an error of the reader.'],
 ]);
 
@@ -1367,6 +1374,11 @@ const agentSessions = section('sessions of coding agents', '', [
   ['AP.1', 'providers', 'An approval is listed, shown with change, folder and rule, and answered on another device.'],
   ['AP.2', 'providers', 'The requester of a task sees that it waits for an approval, and what was decided.'],
   [
+    'AP.5',
+    'providers',
+    'Where the link between two devices is cut in the middle, an approval is answered once, and its task loses nothing.',
+  ],
+  [
     'AP.4',
     'providers',
     'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
@@ -1400,6 +1412,36 @@ const firstMinutes = section('first minutes', '', [
     'onramp',
     'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
   ],
+  [
+    'FM.readme',
+    'onramp',
+    'The README’s first screen says what Ecliptic is, for whom and what it is not; its sessions run from a fresh install.',
+  ],
+  [
+    'FM.pages',
+    'onramp',
+    'Commands, sessions, snippets and configuration of the documents are true: run, part of a program that runs, or checked; links lead somewhere.',
+  ],
+  [
+    'FM.served',
+    'gateway',
+    'A node serves the documents, rendered, under /docs, without scripts and nothing else of the package.',
+  ],
+  ['FM.examples', 'onramp', 'Twelve examples in the package each check what a page claims.'],
+  [
+    'FM.new',
+    'onramp',
+    'A starter of an agent or a tool is typed, its test passes, and nothing that exists is replaced.',
+  ],
+  [
+    'FM.help',
+    'onramp',
+    'Every failure of a command names the next command; every error code has help in the terminal.',
+  ],
+  ['FM.width', 'onramp', 'Tables fit the width of a terminal, and are whole in files and pipes.'],
+  ['FM.progress', 'onramp', 'A command that waits for the node for long says so on a terminal.'],
+  ['FM.logs', 'onramp', 'The log of a node in the background is shown for people, and followed.'],
+  ['FM.fix', 'onramp', 'Doctor repairs what it can, with consent, and says what became of it.'],
   [
     'FM.init',
     'onramp',
