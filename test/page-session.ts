@@ -128,7 +128,9 @@ export class PageSession {
     }
     if (!match) expect(output, `what "${command}" prints`).toMatch(pattern(shown.trim()));
     Object.assign(this.#captured, match?.groups);
-    if (/^(?:npx )?ecliptic down\b/.test(line)) await once(this.#nodes.get(device)!, 'exit').catch(() => {});
+    const node = this.#nodes.get(device);
+    if (!/^(?:npx )?ecliptic down\b/.test(line) || !node) return;
+    if (node.exitCode === null && node.signalCode === null) await once(node, 'exit');
   }
 
   /** A node stays until the end of the page, or `ecliptic down`; its first line is shown. */

@@ -24,7 +24,7 @@ describe('the README', () => {
 
   it('gives the output that is shown, in an empty folder, from a fresh install [FM.readme]', async () => {
     await session.run(page);
-  }, 120_000);
+  }, 300_000);
 
   it('has on its first screen what Ecliptic is, for whom, what it is not, and the two commands [FM.readme]', () => {
     const first = page.slice(0, page.indexOf('## '));
