@@ -69,6 +69,8 @@ export class AcpAgent {
   readonly #connection: ClientConnection;
   readonly #sessions: SessionPool;
   readonly #conversations = new Map<string, Conversation>();
+  /** The conversation of the mesh that each session belongs to. */
+  readonly #keys = new WeakMap<Conversation, string>();
   #description!: AcpDescription;
   #needsLogin = false;
   /** Set when a prompt was refused for lack of a login, until a prompt succeeds. Some agents open sessions all the same. */
@@ -170,12 +172,14 @@ export class AcpAgent {
     const workspace = folder === undefined ? own : new Workspace(folder);
     if (key === undefined) return this.#create(workspace);
     const before = await kept.find(key);
-    const earlier = before && (await this.#goOn(before, workspace));
+    const earlier = before && (await this.#goOn(key, before, workspace));
     if (earlier instanceof Conversation) {
+      this.#keys.set(earlier, key);
       spare?.then((one) => this.#close(one)).catch(() => {});
       return earlier;
     }
     const conversation = await (spare ?? this.#create(workspace));
+    this.#keys.set(conversation, key);
     await kept.opened(key, conversation.sessionId, workspace.folder);
     if (before && earlier !== undefined && before.exchanges.length > 0) {
       const preface = summaryOf(before, fenceMark(this.#runtime));
@@ -185,11 +189,16 @@ export class AcpAgent {
   }
 
   /** The session of before, or why it cannot be used. */
-  async #goOn({ session: sessionId, folder }: KeptConversation, workspace: Workspace): Promise<Conversation | string> {
+  async #goOn(
+    key: string,
+    { session: sessionId, folder }: KeptConversation,
+    workspace: Workspace,
+  ): Promise<Conversation | string> {
     const { resumesSessions, loadsSessions } = this.#description;
     if (folder !== workspace.folder) return 'the agent works in another folder now';
     const open = this.#conversations.get(sessionId);
-    if (open) return open;
+    // A session of an earlier process may have had the same id.
+    if (open && this.#keys.get(open) === key) return open;
     if (!resumesSessions && !loadsSessions) return 'the agent loads no sessions';
     const { methods } = this.#sdk;
     const method = resumesSessions ? methods.agent.session.resume : methods.agent.session.load;
