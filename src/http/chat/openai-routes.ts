@@ -48,7 +48,10 @@ export class OpenAiRoutes implements Route {
     const models = this.#components.agents(principal).map(({ address, description }) => {
       return { id: address, object: 'model', created: 0, owned_by: 'ecliptic', description };
     });
-    if (id === undefined) return sendJson(response, 200, { object: 'list', data: models });
+    if (id === undefined) {
+      sendJson(response, 200, { object: 'list', data: models });
+      return;
+    }
     const found = models.find((model) => model.id === id || encodeURIComponent(model.id) === id);
     if (!found) throw new EclipticError('AGENT_NOT_FOUND', `there is no agent "${cutText(id, 128)}" that takes tasks`);
     sendJson(response, 200, found);
