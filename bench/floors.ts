@@ -59,6 +59,8 @@ export const FLOORS: readonly Floor[] = [
   { suite: 'cli', name: 'command/bare-node', value: 1.5, atMost: true },
   { suite: 'cli', name: 'command/bare-node, CPU time', value: 1.5, atMost: true },
   { suite: 'cli', name: 'idle node, resident memory', value: 80, atMost: true },
+  { suite: 'radar', name: 'at rest, CPU of a core', value: 0.5, atMost: true },
+  { suite: 'radar', name: 'from a save to the warning on the other device', value: 200, atMost: true },
   ...DOCUMENTS,
 ];
 

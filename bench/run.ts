@@ -17,6 +17,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
     load: () => import('./documents-growth.js'),
   },
   dashboard: { about: 'the cost of an open page, and its first screen', load: () => import('./dashboard.js') },
+  radar: { about: 'changed files of 50,000 on two devices, at rest and when saved', load: () => import('./radar.js') },
   cli: { about: 'start, commands and memory of the program', load: () => import('./cli.js') },
 };
 

@@ -12,6 +12,9 @@ if (status !== 0) process.exit(status ?? 1);
 // A few large files in one folder are found and loaded sooner than hundreds of small ones.
 // Only entries that are loaded by file name: the library, the program, and code for separate processes.
 const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
-const licences = await bundle([...library, 'cli/start', 'cli/main', 'system/process/sweep-main'], 'dist');
+const licences = await bundle(
+  [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-thread'],
+  'dist',
+);
 writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));
 await buildPage();

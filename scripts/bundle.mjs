@@ -3,6 +3,7 @@ import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, transform } from 'esbuild';
+import { parseSync, Visitor } from 'oxc-parser';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -23,7 +24,9 @@ const packages = {
     });
     // As the namespace of its module, `z` loses the parts of zod that are not used, such as its 50 languages.
     onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replace(/^import \{ z \} from 'zod'/m, "import * as z from 'zod'"),
+      contents: quickSpreads(
+        readFileSync(path, 'utf8').replace(/^import \{ z \} from 'zod'/m, "import * as z from 'zod'"),
+      ),
       loader: 'ts',
     }));
     // Yjs warns if a process loads it twice; documents of this copy never meet those of a user's copy.
@@ -33,6 +36,26 @@ const packages = {
     }));
   },
 };
+
+/**
+ * Writes `{ ...{}, ...some, more }` for `{ ...some, more }`. V8 of Node 20 copies the object of a leading spread with a hidden
+ * class that has no place in its tree of classes. Each further member then costs a new class for this one object: one to
+ * two microseconds, and all code that reads the object finds a class that it has never seen. With something before the
+ * spread it takes a tenth of that.
+ */
+function quickSpreads(text) {
+  if (!/\{\s*\.\.\./.test(text)) return text;
+  const places = [];
+  const visitor = new Visitor({
+    ObjectExpression: ({ properties: [first, second] }) => {
+      if (second && first.type === 'SpreadElement') places.push(first.start);
+    },
+  });
+  visitor.visit(parseSync('module.ts', text).program);
+  let quick = text;
+  for (const place of places.sort((a, b) => b - a)) quick = `${quick.slice(0, place)}...{}, ${quick.slice(place)}`;
+  return quick;
+}
 
 /**
  * Puts entries of `src/`, with all that they share, into one folder: each under the name of its file. The files are

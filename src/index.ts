@@ -11,6 +11,8 @@ export type { SubTaskInput, SwarmRun } from './agent/agent-swarms.js';
 export type { AgentTask } from './agent/agent-tasks.js';
 export type { Message } from './agent/message.js';
 export type { StreamReader } from './agent/streams.js';
+export type { Collections } from './collections/collections.js';
+export type { Entry } from './collections/entry.js';
 export { CRDTSyncChannel } from './documents/crdt-sync.js';
 export type { SharedDocument } from './documents/document.js';
 export { type CRDTSyncMessage, CRDTSyncMessageSchema } from './documents/sync-message.js';

@@ -118,7 +118,7 @@ describe('the commands of a running node', () => {
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       expect(rows[0]).toMatch(/^AGENT +TIER +SANDBOX +STATE +CAPABILITIES$/);
       const hint = rows.splice(-3);
-      expect(hint[0]).toMatch(/^19 agents are unstaffed: .* refuse requests and tasks\.$/);
+      expect(hint[0]).toMatch(/^12 agents are unstaffed: .* refuse requests and tasks\.$/);
       expect(hint[1]).toBe('To find workers for all of them: ecliptic staff');
       expect(hint[2]).toContain('ecliptic staff --roles mercury, or in ecliptic.json "agents": { "mercury": {');
       expect(rows).toHaveLength(1 + PLANETARY_ROSTER.length + 5);

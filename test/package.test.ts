@@ -34,6 +34,25 @@ describe('the packed package', () => {
     expect(JSON.parse(stdout)).toEqual({ built: 'login' });
   });
 
+  it('makes objects of one kind with one hidden class, although Node 20 gives each spread object its own', async () => {
+    await writeFile(
+      join(user, 'shapes.js'),
+      `import { createNode } from 'ecliptic';
+       const node = await createNode();
+       const messages = [];
+       node.agent({ id: 'mars' }).onTask(({ message }) => void messages.push(message));
+       const { url } = await node.serve({ port: 0, open: true });
+       const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hello' }] };
+       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } });
+       const headers = { 'Content-Type': 'application/json', 'A2A-Version': '1.0' };
+       for (let i = 0; i < 20; i++) await (await fetch(url + '/a2a/rpc', { method: 'POST', headers, body })).text();
+       console.log(messages.length, %HaveSameMap(messages[18], messages[19]));
+       await node.stop();`,
+    );
+    const { stdout } = await run(process.execPath, ['--allow-natives-syntax', 'shapes.js'], { cwd: user });
+    expect(stdout).toBe('20 true\n');
+  });
+
   it('gives modules of agents the classes of the program', async () => {
     const source = `import { EclipticError } from 'ecliptic';
       export function setup(agent) {

@@ -854,6 +854,11 @@ const jail = section('jail', 'JL.', [
   ],
   ['JL.6', 'providers', 'The network is a list of hosts, reached through a proxy; names must have public addresses.'],
   ['JL.7', 'providers', 'Without a jail, "required" refuses to start, and otherwise lists and doctor say so.'],
+  [
+    'JL.9',
+    'providers',
+    'Hooks and settings of a repository at the top of a jailed program’s folders are read-only; commits still work.',
+  ],
   ['JL.8', 'providers', 'On macOS a profile for sandbox-exec denies by default.'],
 ]);
 
@@ -861,6 +866,18 @@ const background = section('background node', 'BG.', [
   ['BG.1', 'onramp', 'A background node reads the user’s own configuration and comes back at its port.'],
   ['BG.2', 'onramp', 'It exits when no client has used it for a time, unless configured to stay.'],
   ['BG.3', 'onramp', '`service install` and `remove` let systemd or launchd run the node; --print shows the file.'],
+]);
+
+const people = section('mailbox for people', 'PM.', [
+  ['PM.1', 'onramp', '`ecliptic inbox` shows the messages of agents to the owner.'],
+  ['PM.2', 'onramp', '`ecliptic reply ID TEXT` answers one of them, signed as a person’s words, and closes it.'],
+  ['PM.3', 'onramp', '`ecliptic log --text` finds words in the mail of coding agents and of the owner.'],
+  [
+    'PM.4',
+    'onramp',
+    'The owner is told of each item that begins to wait, once, on the desktop and by a webhook that is repeated, with bounds.',
+  ],
+  ['PM.5', 'onramp', '`ecliptic watch` rings the terminal when something new waits, unless configured not to.'],
 ]);
 
 const workers = section('workers', 'WK.', [
@@ -1250,6 +1267,7 @@ const worktrees = section('worktrees', '', [
   ['WT.14', 'providers', 'Bare, shallow and detached repositories and odd names of files and folders work.'],
   ['WT.15', 'providers', 'Without git, a repository or a commit the task is refused, and told what to do.'],
   ['WT.18', 'providers', 'A real Claude Code edits a file in the worktree of its task; its answer has the branch.'],
+  ['WT.19', 'providers', 'The answer to a plain request, or to a task of mesh_task, names the branch with the work.'],
   ['WT.16', 'providers', 'Agents over ACP and programs that run on work in the folder of each task.'],
   [
     'WT.17',
@@ -1268,6 +1286,19 @@ const radar = section('conflict radar', '', [
   ],
   ['RD.4', 'onramp', 'A command shows the changed files on the owner’s devices, and the overlap of two agents.'],
   ['RD.5', 'onramp', 'Changed, staged, new, deleted and conflicting files are found, whatever their names.'],
+  ['RD.6', 'onramp', 'When a file is saved that another agent has changed, the agents of both devices are told once.'],
+  [
+    'RD.7',
+    'onramp',
+    'The guard stops an edit of a file that another agent has changed, and a git operation that takes HEAD, index or files from another agent in the folder.',
+  ],
+  [
+    'RD.8',
+    'onramp',
+    'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
+  ],
+  ['RD.10', 'onramp', 'The dashboard shows changed files and overlaps.'],
+  ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
 
 const streamsBetweenNodes = section('streams between nodes', '', [
@@ -1349,6 +1380,11 @@ const agentSessions = section('sessions of coding agents', '', [
   ],
   ['AP.1', 'providers', 'An approval is listed, shown with change, folder and rule, and answered on another device.'],
   ['AP.2', 'providers', 'The requester of a task sees that it waits for an approval, and what was decided.'],
+  [
+    'AP.4',
+    'providers',
+    'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
+  ],
   ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
 ]);
 
@@ -1395,7 +1431,49 @@ const firstMinutes = section('first minutes', '', [
   ],
 ]);
 
+const collections = section('shared context', '', [
+  [
+    'CO.1',
+    'mcp',
+    'Agents and the owner add, search and forget entries of memory, rules and taste, which outlive a restart.',
+  ],
+  ['CO.2', 'mcp', 'Search ranks entries by their words, the same everywhere and without a model.'],
+  ['CO.3', 'mcp', 'Sandboxes and the rules of documents decide on every read and write of an entry.'],
+  ['CO.4', 'mcp', 'An author and a node have a share of a collection; what is no entry is ignored.'],
+  ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
+  ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
+  ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
+]);
+
+const rosterTools = section('tools of the roster', '', [
+  [
+    'RT.1',
+    'coordination',
+    'Secrets, import cycles, missing imports, bad data, leftovers and failed tests are found by file and line with redacted evidence, and look-alikes are not.',
+  ],
+  ['RT.2', 'coordination', 'The findings in pinned packages are those that were labelled by hand.'],
+  ['RT.3', 'coordination', 'Reports of JUnit, TAP, vitest, jest, pytest and go are recognised, counted and placed.'],
+  [
+    'RT.4',
+    'coordination',
+    'The tools of a role do tasks, proposals and steps of plans for the capabilities that they implement, unless it has a worker; other work is refused with NO_WORKER.',
+  ],
+  [
+    'RT.5',
+    'coordination',
+    '`ecliptic review` reports as text, Markdown, JSON and SARIF, of a change too, fails on request, runs nothing unasked, and reports nothing where nothing is wrong.',
+  ],
+  [
+    'RT.6',
+    'coordination',
+    'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
+  ],
+  ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
   ...properties,
@@ -1435,12 +1513,14 @@ export const requirements: readonly Requirement[] = [
   ...edges,
   ...directoryOfNodes,
   ...sharedState,
+  ...collections,
   ...worktrees,
   ...radar,
   ...streamsBetweenNodes,
   ...directPath,
   ...jail,
   ...background,
+  ...people,
   ...agentSessions,
   ...editors,
   ...chats,

@@ -111,7 +111,7 @@ describe('an agent without a worker', () => {
     [
       'the doctor',
       async () => JSON.stringify((await control.call('doctor')).findings),
-      expect.stringMatching(/21 agents are unstaffed: .*ecliptic staff/),
+      expect.stringMatching(/14 agents are unstaffed: .*ecliptic staff/),
     ],
     [
       'mesh_peers',

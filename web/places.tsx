@@ -10,6 +10,7 @@ import { Needs } from './views/needs.js';
 import { Overview } from './views/overview.js';
 import { Policy } from './views/policy.js';
 import { Providers } from './views/providers.js';
+import { Radar } from './views/radar.js';
 import { Runs } from './views/runs.js';
 import { Send } from './views/send.js';
 import { StoryView } from './views/story.js';
@@ -39,6 +40,7 @@ export const PLACES: readonly Place[] = [
   { id: 'tasks', key: 't', view: Tasks },
   { id: 'swarms', key: 's', view: Swarms },
   { id: 'documents', key: 'd', view: Documents },
+  { id: 'radar', key: 'r', view: Radar },
   { id: 'providers', key: 'p', view: Providers },
   { id: 'tools', key: 'l', view: Tools },
   { id: 'policy', key: 'y', view: Policy },

@@ -13,6 +13,7 @@ export const TEXT = {
     runs: 'Run of a plan',
     swarms: 'Swarms',
     documents: 'Documents',
+    radar: 'Changed files',
     providers: 'Providers',
     tools: 'Tools',
     send: 'Send',

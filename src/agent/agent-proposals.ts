@@ -1,4 +1,5 @@
 import type { AgentCard } from '../mesh/schemas.js';
+import { workedCapabilities } from '../mesh/staffing.js';
 import { type EclipticError, toEclipticError } from '../runtime/errors.js';
 import type {
   Bid,
@@ -81,8 +82,14 @@ export class AgentProposals {
       return void decline(task, `${code}: ${message}`);
     }
     const { capabilities } = card();
-    if (!task.terms.payload.requiredCapabilities.every((wanted) => capabilities.some(({ id }) => id === wanted))) {
+    const wanted = task.capabilities;
+    if (!wanted.every((one) => capabilities.some(({ id }) => id === one))) {
       return void decline(task, 'missing-capability');
+    }
+    const worked = workedCapabilities(card());
+    if (!wanted.every((one) => worked.includes(one))) {
+      const { code, message } = refusal();
+      return void decline(task, `${code}: ${message}`);
     }
     task.engage({}, (engaged) => {
       if (!enterSwarm(engaged, engaged.from)) undertake(engaged);

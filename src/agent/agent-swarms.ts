@@ -1,6 +1,7 @@
 import type { SharedDocument } from '../documents/document.js';
 import type { Sender } from '../mesh/message-sender.js';
 import type { AgentCard } from '../mesh/schemas.js';
+import { workedCapabilities } from '../mesh/staffing.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SwarmCoordinator, SwarmOptions } from '../work/swarm/swarm-coordinator.js';
@@ -68,7 +69,7 @@ export class AgentSwarms {
     this.#components = components;
     const { swarms, sender, card, proposals, ask } = components;
     this.coordinator = swarms.coordinator(sender, {
-      capabilities: () => card().capabilities.map(({ id }) => id),
+      capabilities: () => workedCapabilities(card()),
       load: () => proposals().negotiator.load,
       work: (work) => this.#work(work),
       propose: (init) => proposals().propose(init),
@@ -113,7 +114,20 @@ export class AgentSwarms {
     const { runtime, sender, undertake } = this.#components;
     const from = sender.agentId;
     const thread = `swarm:${swarmId}`;
-    const about = { id: runtime.id(), taskDescription, input, from, thread, resumed: false, signal };
+    const session = this.coordinator.getSwarm(swarmId);
+    const capabilities = session?.subTasks.find(({ id }) => id === subTask)?.requiredCapabilities ?? [];
+    const asker = session?.creator;
+    const about = {
+      id: runtime.id(),
+      taskDescription,
+      input,
+      from,
+      thread,
+      capabilities,
+      asker,
+      resumed: false,
+      signal,
+    };
     let begun = false;
     const done = new Promise<unknown>((resolve, reject) => {
       begun = undertake({

@@ -21,6 +21,8 @@ type CallerMessage = Extract<TaskNews, { readonly input: A2AMessage }>;
 export interface TaskOptions {
   /** May a task be given to the handler again after a restart of its node? Default false. */
   resumable?: boolean;
+  /** The capabilities that the handler works for, if not all of the agent’s card. */
+  capabilities?: readonly string[];
 }
 
 /**
@@ -51,6 +53,10 @@ export class AgentTask<Input = unknown> {
   readonly contextId: string;
   readonly message: A2AMessage;
   readonly skill: string | undefined;
+  /** Those that the work asks for; the skill, if it names one. */
+  readonly capabilities: readonly string[];
+  /** The address of the agent that wants the work done: the caller, or the creator of a swarm. */
+  readonly asker: string;
   /** Does the caller take questions? A proposer does not. */
   readonly canAsk: boolean;
   /** Was it begun before, and interrupted when the node stopped? */
@@ -89,6 +95,8 @@ export class AgentTask<Input = unknown> {
     this.contextId = opening.contextId;
     this.message = opening.message;
     this.skill = opening.skill;
+    this.capabilities = opening.capabilities ?? (opening.skill === undefined ? [] : [opening.skill]);
+    this.asker = opening.asker ?? from;
     this.resumed = opening.resumed === true;
     this.metadata = opening.metadata ?? {};
     if (opening.answers) this.#answers = [...opening.answers];
@@ -283,6 +291,7 @@ export class AgentTasks {
   readonly #handler: TaskHandler;
   readonly #input: Schema | undefined;
   readonly resumable: boolean;
+  readonly capabilities: readonly string[] | undefined;
   readonly #open = new Map<string, AgentTask>();
 
   /** With `input`, the handler gets only tasks whose input matches that schema. Throws for something that is no schema. */
@@ -293,6 +302,7 @@ export class AgentTasks {
     this.#handler = handler;
     this.#input = input;
     this.resumable = options.resumable ?? false;
+    this.capabilities = options.capabilities;
   }
 
   /**

@@ -211,6 +211,7 @@ export class Agent extends AgentCore {
 
   #worksOn(tasks: AgentTasks): this {
     this.#tasks = tasks;
+    this.staffing.limitTo(tasks.capabilities);
     this.staffing.add('task', 'proposal');
     this.#proposals?.resume();
     return this;

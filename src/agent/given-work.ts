@@ -4,6 +4,7 @@ import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import { BRANCH, BRANCH_ARTIFACT, type BranchReport, branchIn } from '../work/branch-report.js';
+import { waitingReport } from '../work/waiting-report.js';
 import type { AgentTasks } from './agent-tasks.js';
 import { Message, type MessageContext } from './message.js';
 import { type TaskOpening, type TaskReport, taskIn } from './task-messages.js';
@@ -17,6 +18,10 @@ export interface GivenWork {
   /** The address of the agent that wants it done. */
   readonly from: string;
   readonly thread: string;
+  /** Those that the work asks for. */
+  readonly capabilities?: readonly string[];
+  /** The creator of the swarm that a sub-task is of. */
+  readonly asker?: string | undefined;
   /** Was it begun in an earlier run of the node? */
   readonly resumed: boolean;
   readonly signal: AbortSignal;
@@ -55,10 +60,11 @@ export function requestOf({ taskDescription, input }: Pick<GivenWork, 'taskDescr
 
 /** Later, also if the handler is done at once: its reports follow the message that says that the work has begun. */
 async function workOn(work: GivenWork, tasks: AgentTasks): Promise<unknown> {
-  const { id, taskDescription, input, thread, from } = work;
+  const { id, taskDescription, input, thread, from, capabilities, asker } = work;
   const parts = [{ text: taskDescription }, ...(input === undefined ? [] : [{ data: input }])];
   const message = { messageId: id, role: 'ROLE_USER', parts, contextId: thread, taskId: id } as const;
-  const opening: TaskOpening = { id, contextId: thread, message, resumed: work.resumed, unasked: true };
+  const about = { ...(capabilities && { capabilities }), ...(asker !== undefined && { asker }) };
+  const opening: TaskOpening = { id, contextId: thread, message, resumed: work.resumed, unasked: true, ...about };
   work.signal.addEventListener('abort', () => tasks.take(from, { id, cancel: true }));
   return tasks.run(work, opening);
 }
@@ -103,6 +109,7 @@ function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
       return;
     case 'working':
       if (report.usage) work.progress({ [USAGE]: report.usage });
+      if (report.waiting !== undefined) work.progress(waitingReport(report.waiting));
       if (report.parts) work.progress(contentOf(report.parts));
       return;
     case 'artifact': {

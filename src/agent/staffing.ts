@@ -29,6 +29,7 @@ export class Staffing {
   readonly #vacancy: AgentInit['vacancy'];
   readonly #takes = new Set<WorkKind>();
   #listens = false;
+  #capabilities: readonly string[] | undefined;
   #tools = false;
   #health = READY;
   readonly #servers = new Map<string, WorkerHealth>();
@@ -46,6 +47,12 @@ export class Staffing {
 
   add(...kinds: readonly WorkKind[]): void {
     for (const kind of kinds) this.#takes.add(kind);
+    this.#changed();
+  }
+
+  /** The capabilities that tasks and proposals may ask for; undefined: all of the card. */
+  limitTo(capabilities: readonly string[] | undefined): void {
+    this.#capabilities = capabilities;
     this.#changed();
   }
 
@@ -89,6 +96,7 @@ export class Staffing {
     const takes = KINDS.filter((kind) => this.#takes.has(kind) && !cannot(kind));
     const limits = takes.length === KINDS.length ? {} : { takes };
     if (state !== 'ready') return { state, ...limits, ...(reason !== undefined && { reason }) };
+    if (this.#capabilities) return { state: 'tools', takes, capabilities: [...this.#capabilities], ...this.#vacancy };
     if (takes.length > 0) return takes.length === KINDS.length ? undefined : { state, takes };
     const server = [...this.#servers.values()].find((one) => one.state !== 'ready');
     if (server) return { state: server.state, takes, ...(server.reason !== undefined && { reason: server.reason }) };

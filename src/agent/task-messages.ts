@@ -14,6 +14,10 @@ export interface TaskOpening {
   readonly contextId: string;
   readonly message: A2AMessage;
   readonly skill?: string;
+  /** Of a proposal or a sub-task: the capabilities that it asks for. */
+  readonly capabilities?: readonly string[];
+  /** The agent that wants the work done, where that is not the sender: the creator of a swarm. */
+  readonly asker?: string;
   /** Was it begun before a restart? */
   readonly resumed?: boolean;
   /** Of a resumed task: the questions that were answered before, the oldest first. */

@@ -87,7 +87,7 @@ function overviewRows({ agents, tasks, leases, held, forYou }: Overview): string
     }),
     ...(agents.length === 0 ? ['no coding agent yet; see: ecliptic setup'] : []),
     '',
-    `for you: ${forYou.length === 0 ? 'nothing' : `${forYou.length}; see: ecliptic inbox --as operator`}`,
+    `for you: ${forYou.length === 0 ? 'nothing' : `${forYou.length}; see: ecliptic inbox`}`,
     ...forYou.map(
       ({ id, from, needs, text: said }) => `  ${id}  ${from}${needs === 'none' ? '' : ` (needs ${needs})`}: ${said}`,
     ),
@@ -116,16 +116,20 @@ const hook = verb({
 
 const guard = verb({
   summary:
-    'a hook that stops edits and commits of files that another agent has reserved; shell commands are not covered',
+    'a hook that stops edits of files that another agent has reserved or changed, and git operations that take its work',
   options: {
-    client: choice(['claude-code', 'codex', 'gemini', 'cursor'], 'answer the hook of that client on standard input'),
+    client: choice(
+      ['claude-code', 'codex', 'gemini', 'cursor', 'opencode'],
+      'answer the hook of that client on standard input',
+    ),
     'pre-commit': flag('check the staged files; exits with 1 if another agent holds one of them'),
   },
   examples: [
     '--client claude-code   # as PreToolUse hook for Edit|Write|MultiEdit|NotebookEdit',
     '--client codex         # as PreToolUse hook for apply_patch',
-    '--client gemini        # as BeforeTool hook for write_file|replace',
+    '--client gemini        # as BeforeTool hook for write_file|replace|run_shell_command',
     '--client cursor        # as preToolUse hook',
+    '--client opencode      # in a plugin, before edit, write and apply_patch',
     '--pre-commit           # in .git/hooks/pre-commit',
   ],
   // Git takes any code but 0 for a veto; clients take 2 for a denial, and any other code for a hook that does not work.

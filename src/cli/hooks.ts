@@ -11,6 +11,7 @@ import {
   reasonFor,
   type WritingCall,
 } from '../coding-agents/leases/guard.js';
+import { type GitOperation, gitOperations } from '../coding-agents/radar/git-operations.js';
 import { ancestors, passedOn } from '../coding-agents/wake/client-session.js';
 import { within } from '../runtime/async.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
@@ -36,7 +37,11 @@ export async function guardFiles(invocation: GuardInvocation): Promise<void> {
 async function atEdit({ call }: GuardInvocation, client: GuardedClient): Promise<HookAnswer> {
   const ask = async () => {
     const edit = readHook(await text(process.stdin), process.cwd());
-    return edit ? deniedBy(call, client, edit, { proves: true }) : [];
+    if (!edit) return [];
+    const operations = edit.command === undefined ? [] : gitOperations(edit.command);
+    // Most shell commands concern no other agent, and the node is not asked.
+    if (edit.paths.length === 0 && operations.length === 0) return [];
+    return deniedBy(call, client, { ...edit, operations }, { proves: edit.paths.length > 0 });
   };
   const denials = await inTime(ask());
   return denials.length === 0 ? allow(client) : deny(client, reasonFor(denials));
@@ -50,7 +55,7 @@ async function atCommit({ call }: GuardInvocation): Promise<HookAnswer> {
     const staged = ['diff', '--cached', '--name-only', '--no-renames', '-z'];
     const { stdout } = await git('git', staged, { cwd: folder, maxBuffer: 64 * 1_048_576 });
     const paths = stdout.split('\0').filter(Boolean);
-    return paths.length === 0 ? [] : deniedBy(call, 'git', { folder, paths }, { proves: false });
+    return paths.length === 0 ? [] : deniedBy(call, 'git', { folder, paths, operations: [] }, { proves: false });
   };
   const denials = await inTime(ask());
   if (denials.length === 0) return { stdout: '', stderr: '', code: 0 };
@@ -61,10 +66,14 @@ async function atCommit({ call }: GuardInvocation): Promise<HookAnswer> {
 function deniedBy(
   call: Invocation['call'],
   client: string,
-  { folder, paths }: WritingCall,
+  {
+    folder,
+    paths,
+    operations,
+  }: Pick<WritingCall, 'folder' | 'paths'> & { readonly operations: readonly GitOperation[] },
   { proves }: { proves: boolean },
 ): Promise<Denial[]> {
-  return call('guard.ask', { client, folder, paths, ancestors: ancestors(), proves });
+  return call('guard.ask', { client, folder, paths, operations, ancestors: ancestors(), proves });
 }
 
 function inTime(asked: Promise<Denial[]>): Promise<Denial[]> {

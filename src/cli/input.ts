@@ -19,6 +19,11 @@ export async function readPayload(word: string): Promise<unknown> {
   }
 }
 
+/** A text from the command line; `-` reads it from standard input. */
+export async function readText(word: string): Promise<string> {
+  return word === '-' ? text(process.stdin) : word;
+}
+
 export function readTextFile(file: string, code: ErrorCode): string {
   try {
     return readFileSync(file, 'utf8');

@@ -5,11 +5,13 @@ import type { ControlClient } from '../node/control/client.js';
 import { fitting } from '../node/control/protocol.js';
 import type { Replayed } from '../node/control/rows.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import { cutText } from '../runtime/text.js';
 import { type Option, readDuration, text, verb, whole } from './command.js';
 import { readTextFile } from './input.js';
 import { timeText, usage } from './output.js';
 
 const DEFAULT_ROWS = 100;
+const TEXT_CHARS = 80;
 
 const since: Option<number | undefined> = {
   value: 'TIME',
@@ -27,7 +29,7 @@ const search = verb({
   options: {
     thread: text('ID', 'only that conversation'),
     agent: text('A', 'only messages from or to that agent'),
-    text: text('WORDS', 'only messages with all these words; the journal has no bodies of durable messages'),
+    text: text('WORDS', 'only messages with all these words, also in mail of coding agents and of yours'),
     since,
     limit: whole('the latest N (default: 100)'),
   },
@@ -35,13 +37,14 @@ const search = verb({
   async run({ connect, values, output }) {
     const { thread, agent, text: words, since: from, limit = DEFAULT_ROWS } = values;
     const client = await connect();
-    let rows: JournalRow[] = [];
+    let rows: (JournalRow & { readonly text?: string })[] = [];
     while (rows.length < limit) {
       const wanted = { thread, agent, text: words, since: from, before: rows[0]?.seq, limit: limit - rows.length };
       const page = await client.call('log', wanted);
       if (page.length === 0) break;
       rows = [...page, ...rows];
     }
+    const hasText = rows.some((row) => row.text !== undefined);
     output.rows(rows, 'no decisions match', (row) => ({
       TIME: timeText(row.at, 'milliseconds'),
       FROM: row.sender,
@@ -49,6 +52,7 @@ const search = verb({
       TYPE: row.type,
       DECISION: row.code ?? 'delivered',
       ID: row.envelopeId,
+      ...(hasText && { TEXT: cutText(row.text ?? '', TEXT_CHARS) }),
     }));
   },
 });

@@ -1,10 +1,14 @@
 import { resolve } from 'node:path';
 import type { A2AEnvelope, A2ALogEvent } from '../mesh/schemas.js';
+import type { ControlClient } from '../node/control/client.js';
 import type { MailRow } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
 import { duration, flag, list, many, required, text, verb } from './command.js';
 import { readPayload } from './input.js';
 import { type Cells, type Output, shortAddress, timeText, usage } from './output.js';
+
+/** Digits of another node's key in the id of a message; the rest is completed. */
+const KEY_DIGITS = 12;
 
 const sender = required(text('AGENT', 'the sender: an agent of this node'));
 const JSON_HELP = [['JSON', 'the payload; - reads it from standard input']] as const;
@@ -113,7 +117,7 @@ const tell = verb({
   summary: 'send a text to an agent as yourself, sealed with a key that no agent has',
   args: ['NAME', 'TEXT'],
   options: {
-    'reply-to': text('ID', 'the message of that agent that this answers; see: ecliptic inbox --as operator'),
+    'reply-to': text('ID', 'the message of that agent that this answers; see: ecliptic inbox'),
   },
   examples: ['alice "Stop at the next commit, please."', 'bob@laptop "You have my go."'],
   async run({ call, values, words: [to, said], output }) {
@@ -122,15 +126,34 @@ const tell = verb({
   },
 });
 
-const inbox = verb({
-  summary: 'list durable messages that an agent has not dealt with yet',
-  options: {
-    as: required(text('AGENT', 'whose inbox: an agent of this node, or operator, which is you')),
-    wait: flag('if it is empty, wait for the next message'),
-    done: list('LIST', 'close these messages to you; to answer one: ecliptic tell NAME TEXT --reply-to ID'),
+const reply = verb({
+  summary: 'answer a message to you, here or on another of your devices',
+  args: ['ID', 'TEXT'],
+  argHelp: [['ID', 'as `ecliptic inbox` or `ecliptic waiting` shows it']],
+  examples: ['01JD… "Yes, go ahead."', '01JD…@3f9a "Use the second branch."'],
+  async run({ call, words: [given, said], output }) {
+    const id = given.replace(/^mail:/, '');
+    if (id.includes('@')) {
+      const answered = await call('waiting.answer', { id: `mail:${id}`, action: 'reply', text: said });
+      const where = answered.node === null ? '' : ` on ${answered.node.name}`;
+      const state = answered.state === 'sent' ? '; not confirmed yet, this node repeats it' : '';
+      return output.value(answered, () => `answered ${answered.id}${where}${state}`);
+    }
+    const told = await call('reply', { id, text: said });
+    output.value(told, () => `${told.id} to ${told.to}; see: ecliptic receipt ${told.id}`);
   },
-  examples: ['--as operator', '--as mars', '--as mars --wait --json', '--as operator --done 01JD…'],
-  async run({ connect, values: { as, wait, done }, output }) {
+});
+
+const inbox = verb({
+  summary: 'list messages to you, or to an agent of this node, that are not dealt with yet',
+  options: {
+    as: text('AGENT', 'whose inbox: an agent of this node (default: operator, which is you)'),
+    wait: flag('if it is empty, wait for the next message'),
+    done: list('LIST', 'close these messages to you; to answer one: ecliptic reply ID TEXT'),
+  },
+  examples: ['', '--wait', '--done 01JD…', '--as mars --wait --json'],
+  async run({ connect, values: { as = 'operator', wait, done }, output }) {
+    if (done && as !== 'operator') throw usage('--done closes messages to you, not to an agent');
     const client = await connect();
     process.on('SIGINT', () => client.close());
     const waitMs = wait ? Number.MAX_SAFE_INTEGER : undefined;
@@ -141,18 +164,35 @@ const inbox = verb({
       return output.value({ done }, () => `${done.length} closed`);
     }
     const rows = await allMail(page);
-    output.value(rows, () => rows.map(letter).join('\n') || 'no agent has written to you');
+    const elsewhere = output.json ? [] : await mailElsewhere(client);
+    const none = elsewhere.length === 0 ? ['no agent has written to you'] : [];
+    const texts = [...(rows.length > 0 ? rows.map(letter) : none), ...elsewhere];
+    output.value(rows, () => texts.join('\n'));
     await client.call('owner.shown', { ids: rows.map(({ id }) => id) });
   },
 });
+
+/** Messages to the owner that wait on other devices. */
+async function mailElsewhere(client: ControlClient): Promise<string[]> {
+  const { items } = await client.call('waiting');
+  return items.flatMap(({ kind, id, from, node, since, details }) => {
+    if (kind !== 'mail' || node === null) return [];
+    const short = id.slice('mail:'.length, id.length - node.node.length + KEY_DIGITS);
+    const head = `${short}  ${shortAddress(from)} on ${node.name}  ${since === null ? '' : timeText(since, 'seconds')}`;
+    return [indented(head, details[0]?.text ?? '')];
+  });
+}
+
+function indented(head: string, body: string): string {
+  return [head, ...body.split('\n').map((line) => `  ${line}`)].join('\n');
+}
 
 /** A message to the operator, in full. */
 function letter({ id, from, at, payload }: MailRow): string {
   const { text: said, mesh } = (payload ?? {}) as { text?: unknown; mesh?: { needs?: unknown } };
   const needs = mesh?.needs === undefined || mesh.needs === 'none' ? '' : `  needs ${mesh.needs}`;
   const body = typeof said === 'string' ? said : JSON.stringify(payload);
-  const lines = body.split('\n').map((line) => `  ${line}`);
-  return [`${id}  ${shortAddress(from)}  ${timeText(at, 'seconds')}${needs}`, ...lines].join('\n');
+  return indented(`${id}  ${shortAddress(from)}  ${timeText(at, 'seconds')}${needs}`, body);
 }
 
 const outbox = verb({
@@ -237,4 +277,4 @@ function shortText(long: string): string {
   return long.length > 80 ? `${cutText(long, 79)}…` : long;
 }
 
-export const verbs = { send, request, broadcast, tell, inbox, outbox, receipt, thread };
+export const verbs = { send, request, broadcast, tell, inbox, reply, outbox, receipt, thread };

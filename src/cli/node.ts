@@ -5,7 +5,7 @@ import type { TailEvent } from '../node/control/api.js';
 import { VERSION } from '../runtime/package.js';
 import { choice, duration, flag, type Invocation, list, text, verb } from './command.js';
 import { clockText, messageLine } from './message-line.js';
-import { oneLine, printable, usage } from './output.js';
+import { oneLine, printable, shortAddress, usage } from './output.js';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const satisfies readonly LogLevel[];
 
@@ -171,6 +171,7 @@ const watch = verb({
 
 function describe(event: TailEvent, messages: boolean): string {
   if (event.type === 'provider') return describeProvider(event);
+  if (event.type === 'radar') return describeRadar(event);
   // A message is shown with its own type; every other event with the event's type.
   if (messages && event.type === 'routing-decision') return messageLine(event);
   const ends = event.sender ? `${event.sender} → ${event.recipient ?? ''}` : (event.toolName ?? '');
@@ -194,6 +195,18 @@ function outcomeOf(event: TailEvent): string {
 function describeProvider({ timestamp, topic = '', provider = '', code, reason, details }: A2ALogEvent): string {
   const said = [code, reason].filter((part) => part !== undefined).join(': ') || JSON.stringify(details ?? {});
   return oneLine([clockText(timestamp), topic.padEnd(32), provider.padEnd(24), said].join('  ').trimEnd());
+}
+
+function describeRadar({ timestamp, topic = '', details = {} }: A2ALogEvent): string {
+  const { repository, paths, places, lease } = details as {
+    readonly repository: string;
+    readonly paths: readonly string[];
+    readonly places: readonly { readonly agents: readonly string[]; readonly folder: string }[];
+    readonly lease?: { readonly holder: string };
+  };
+  const all = [...places.map(({ agents, folder }) => agents[0] ?? folder), ...(lease ? [lease.holder] : [])];
+  const who = all.map(shortAddress).join(', ');
+  return oneLine([clockText(timestamp), topic.padEnd(14), repository, paths.join(', '), who].join('  '));
 }
 
 export const verbs = { start, stop, doctor, metrics, tail, watch };

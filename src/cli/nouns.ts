@@ -5,6 +5,7 @@ const NOUNS: readonly Noun[] = [
   noun('welcome', 'everyday', 'what is on this machine, and what to do next', () => import('./welcome.js'), 'show'),
   noun('demo', 'everyday', 'see what Ecliptic does, in a minute', () => import('./demo.js'), 'run'),
   noun('init', 'everyday', 'write an ecliptic.json for this folder', () => import('./init.js'), 'write'),
+  noun('review', 'everyday', 'agents of the roster review a repository', () => import('./review.js'), 'run'),
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
   noun('waiting', 'everyday', 'list and answer what waits for you', () => import('./waiting.js'), 'list'),
   noun('story', 'everyday', 'what became of any id, and what it waits for', () => import('./story.js'), 'show'),
@@ -17,6 +18,9 @@ const NOUNS: readonly Noun[] = [
   noun('swarm', 'everyday', 'let several agents do one task', () => import('./swarm.js'), 'start'),
   noun('plan', 'everyday', 'run plans of tasks', () => import('./plan.js'), 'run'),
   noun('doc', 'everyday', 'read and change shared documents', () => import('./doc.js'), 'list'),
+  noun('memory', 'everyday', 'what agents and people have noted', () => import('./memory.js'), 'list'),
+  noun('rules', 'everyday', 'the rules of the house', () => import('./rules.js'), 'list'),
+  noun('taste', 'everyday', 'what the people of the house like', () => import('./taste.js'), 'list'),
   noun('tool', 'everyday', 'list and call tools; MCP servers', () => import('./tool.js'), 'list'),
   noun('resource', 'everyday', 'list and read resources', () => import('./resource.js'), 'list'),
   noun('prompt', 'everyday', 'list and fill in prompts', () => import('./prompt.js'), 'get'),
@@ -61,6 +65,7 @@ const WORDS: Table['words'] = {
   watch: 'node watch',
   tell: 'message tell',
   inbox: 'message inbox',
+  reply: 'message reply',
   invite: 'peer invite',
   join: 'peer join',
   leave: 'peer leave',
@@ -103,7 +108,7 @@ const WORDS: Table['words'] = {
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
   everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
-  'coding agents': ['setup', 'mcp', 'acp', 'tell', 'inbox'],
+  'coding agents': ['setup', 'mcp', 'acp', 'tell', 'inbox', 'reply'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };
 

@@ -19,8 +19,13 @@ function radarText({ places, overlaps, missing, skipped }: RadarView, files: boo
       const { folder, branch = 'a detached HEAD', agents, more } = place;
       const who = agents.length === 0 ? 'no agent' : agents.map(nameIn).join(', ');
       const count = place.files.length + more;
+      const shared =
+        agents.length < 2
+          ? ''
+          : '  (shared: a checkout, merge, rebase, reset or stash of one takes work from the others)';
+      const polled = place.mode === 'polled' ? '  (cannot be watched; read from time to time)' : '';
       return [
-        `${place.repositoryName}  ${branch}  ${who}  ${count} changed file${count === 1 ? '' : 's'}  ${folder}`,
+        `${place.repositoryName}  ${branch}  ${who}  ${count} changed file${count === 1 ? '' : 's'}  ${folder}${shared}${polled}`,
         ...(files ? place.files.map((file) => `  ${file}`) : []),
       ];
     }),

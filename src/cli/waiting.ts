@@ -51,6 +51,17 @@ const answer = verb({
   },
 });
 
+const notify = verb({
+  summary: 'send yourself a test notification by each way that "notify" in ecliptic.json sets up',
+  examples: [''],
+  async run({ call, output }) {
+    const results = await call('notify.test');
+    const none = 'no way is set up; ecliptic.json has no "notify" with one';
+    output.rows(results, none, ({ way, failure }) => ({ WAY: way, RESULT: failure ?? 'sent' }));
+    if (results.some(({ failure }) => failure !== null)) process.exitCode = 1;
+  },
+});
+
 function noneKnown(missing: readonly MissingDevice[]): string {
   const names = missing.map(({ name }) => name).join(', ');
   const away = missing.length === 1 ? 'it is away' : 'they are away';
@@ -85,4 +96,4 @@ function ageText(ms: number): string {
   return `${Math.max(0, Math.floor(ms / size))}${unit}`;
 }
 
-export const verbs = { list, answer };
+export const verbs = { list, answer, notify };

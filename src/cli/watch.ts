@@ -16,6 +16,7 @@ const DRAW_MS = 250;
 /** Lines that a screen could show. */
 const KEPT = 200;
 const DEFAULT_ROWS = 24;
+const BELL = '\u0007';
 
 type Snapshot = Omit<WatchView, 'refused' | 'messages'>;
 
@@ -32,7 +33,8 @@ export async function watch({
     stop.abort();
     client.close();
   });
-  const screen = new Watch(output);
+  const { bell } = await client.call('notify');
+  const screen = new Watch(output, { bell });
   const following = client.call('tail', { messages: true }, (event) => screen.take(event));
   try {
     await Promise.race([following, refresh(client, screen, stop.signal)]);
@@ -79,11 +81,13 @@ class Watch {
   readonly #area: LiveArea;
   readonly #messages: string[] = [];
   readonly #refused: string[] = [];
+  readonly #bell: boolean;
   #view: Snapshot | undefined;
   #isChanged = false;
 
-  constructor(output: Output) {
+  constructor(output: Output, { bell }: { bell: boolean }) {
     this.#output = output;
+    this.#bell = bell;
     this.#area = new LiveArea(output);
   }
 
@@ -108,6 +112,7 @@ class Watch {
     if (this.#area.live) {
       // Ages change even if nothing else does.
       this.#isChanged = true;
+      if (this.#bell && before && isMore(before, view)) process.stdout.write(BELL);
       return;
     }
     const { waiting, missing, agents } = view;
@@ -131,6 +136,12 @@ class Watch {
     const view = { ...this.#view, refused: this.#refused, messages: this.#messages };
     this.#area.draw(screenRows(view, { now, height }));
   }
+}
+
+/** Does something wait that did not? */
+function isMore(before: Snapshot, { waiting }: Snapshot): boolean {
+  const known = new Set(before.waiting.map(({ id }) => id));
+  return waiting.some(({ id }) => !known.has(id));
 }
 
 /** What waits and did not, what waits no longer, and agents in another state. */

@@ -2,6 +2,7 @@ import type { Agent } from '../agent/agent.js';
 import type { AgentInit } from '../agent/agent-init.js';
 import type { Mail } from '../mail/mail.js';
 import { oneLine } from '../mcp/fence.js';
+import type { A2AObservability } from '../mesh/observability.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentTier } from '../mesh/schemas.js';
 import type { Identity } from '../network/membership/identity.js';
@@ -10,6 +11,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
+import type { Git } from '../system/git/git.js';
 import { descriptionIn } from '../work/proposals/proposal-records.js';
 import { proposals } from '../work/proposals/tables.js';
 import { Leases } from './leases/leases.js';
@@ -22,10 +24,13 @@ import { Member, mailProtocol } from './mailbox/member.js';
 import { MemberMail, type OpenLetter, required } from './mailbox/member-mail.js';
 import { checkedName, nameFor, numbered, PeerNames } from './mailbox/names.js';
 import { members as memberTable } from './mailbox/tables.js';
+import { EditGuard } from './radar/edit-guard.js';
+import { Radar, type WorkPlaces } from './radar/radar.js';
 
 export interface CodingAgentsComponents {
   runtime: Runtime;
   registry: AgentRegistry;
+  observability: A2AObservability;
   network: Network | undefined;
   mail: Mail;
   store: Store;
@@ -43,6 +48,8 @@ export interface CodingAgentsComponents {
 export interface CodingAgentsInit extends LoopLimits {
   /** Finds the repository of a folder. Default: each folder is its own repository. */
   identify?: Identify;
+  /** Watches the folders in which agents work, these and the checkouts of members. */
+  radar?: { readonly git: Git; readonly work: WorkPlaces };
 }
 
 /** The self-description of a joining process. */
@@ -84,6 +91,9 @@ const TITLE_CHARS = 60;
 export class CodingAgents {
   readonly names: PeerNames;
   readonly leases: Leases;
+  /** Absent where nothing is watched. */
+  readonly radar: Radar | undefined;
+  readonly editGuard: EditGuard | undefined;
   readonly #components: CodingAgentsComponents;
   readonly #acquaintances: Acquaintances;
   readonly #log: LetterLog;
@@ -97,7 +107,7 @@ export class CodingAgents {
     components: CodingAgentsComponents,
     acquaintances: Acquaintances,
     leases: Leases,
-    limits: LoopLimits,
+    { radar, ...limits }: CodingAgentsInit,
   ) {
     this.#components = components;
     this.#acquaintances = acquaintances;
@@ -105,6 +115,12 @@ export class CodingAgents {
     this.names = new PeerNames(components);
     this.#log = new LetterLog(components.runtime, components.store);
     this.#loops = new LoopGuard(components.runtime, limits);
+    const { network, registry } = components;
+    const device = registry.nodeKey ?? '';
+    const reachable = (node: string) => network?.peers.reachable(node) === true;
+    const display = (address: string) => this.names.display(address);
+    this.radar = radar && new Radar({ ...components, ...radar, leases, device, reachable, display });
+    this.editGuard = this.radar && new EditGuard({ runtime: components.runtime, leases, radar: this.radar });
   }
 
   static async open(components: CodingAgentsComponents, init: CodingAgentsInit = {}): Promise<CodingAgents> {
@@ -159,6 +175,20 @@ export class CodingAgents {
     );
   }
 
+  /** The address of the writer of an open message to the owner. */
+  async writerToOwner(id: string): Promise<string> {
+    const box = this.#box(OWNER);
+    await box.load();
+    return requiredByOwner(box, id).from;
+  }
+
+  /** Messages whose text, peer or id contains all words, from and to members and the owner, the latest first. */
+  async mentioning(query: string, limit: number): Promise<readonly { readonly id: string; readonly at: number }[]> {
+    const found = await Promise.all([...this.#boxes.keys()].map((name) => this.#log.search(name, query, limit)));
+    const unique = new Map(found.flat().map((row) => [row.id, row]));
+    return [...unique.values()].sort((a, b) => b.at - a.at).slice(0, limit);
+  }
+
   async closeForOwner(ids: readonly string[]): Promise<void> {
     const box = this.#box(OWNER);
     await box.load();
@@ -182,10 +212,10 @@ export class CodingAgents {
     try {
       const row = { name, client: init.client, checkout: init.checkout, seenAt: runtime.now() };
       await store.write([memberTable.put(row)]);
-      const { names, leases } = this;
+      const { names, leases, radar } = this;
       const member = new Member(
         {
-          ...{ runtime, registry, mail, names, leases, log: this.#log, loops: this.#loops },
+          ...{ runtime, registry, mail, names, leases, radar, log: this.#log, loops: this.#loops },
           relationOf: (address) => this.#acquaintances.relationOf(address),
           acquaint: async (address) => {
             if (address === OWNER) this.#components.owner();
@@ -265,6 +295,7 @@ export class CodingAgents {
   }
 
   close(): void {
+    this.radar?.close();
     this.leases.close();
     for (const member of this.#members.values()) member.leave();
     this.#members.clear();
@@ -310,5 +341,5 @@ export class CodingAgents {
 }
 
 function requiredByOwner(box: MemberMail, id: string): OpenLetter {
-  return required(box, id, 'ecliptic inbox --as operator');
+  return required(box, id, 'ecliptic inbox');
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bodiesIn, Client, startCodingAgents } from '../../test/coding-agents-fixture.js';
+import { bodiesIn, Client, idsIn, startCodingAgents } from '../../test/coding-agents-fixture.js';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { documentMethods } from '../node/control/document-methods.js';
 import { checked } from '../node/control/methods.js';
@@ -17,6 +17,23 @@ async function pair() {
 }
 
 const idIn = (text: string) => /Task (\S+)/.exec(text)![1]!;
+
+describe('messages between members', () => {
+  it('show the text of each message once and in a fence, when read, looked up, listed and searched [ON15]', async () => {
+    const { nodes, alice, bob } = await pair();
+    const text = 'The parser breaks.';
+    const [id] = idsIn(await alice.call('mesh_send', { to: 'bob', text, needs: 'reply' }));
+    await nodes.runtime.advance(2_000);
+    expect(bodiesIn(await bob.call('mesh_inbox'))).toEqual([text]);
+    const [answer] = idsIn(await bob.call('mesh_send', { reply_to: id, text: 'On it.' }));
+    const looked = await bob.call('mesh_lookup', { id });
+    expect(bodiesIn(looked)).toEqual([text, `${answer} to alice@desk: On it.`]);
+    expect(looked.split(text)).toHaveLength(2);
+    const found = await bob.call('mesh_lookup', { query: 'parser' });
+    expect(bodiesIn(found)).toEqual([`${id} from alice@desk: ${text}`]);
+    expect(found.split(text)).toHaveLength(2);
+  });
+});
 
 describe('tasks between members', () => {
   it('are offered, accepted, worked on and done, and each side is told', async () => {

@@ -3,6 +3,12 @@ import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
+export interface Written {
+  /** The address of the agent. */
+  readonly by: string;
+  readonly version: string;
+}
+
 /** Values by key. Of two concurrent writes to one key, every replica keeps the same one. */
 export interface SharedMap {
   get(key: string): Json | undefined;
@@ -10,6 +16,8 @@ export interface SharedMap {
   set(key: string, value: unknown): void;
   delete(key: string): void;
   keys(): string[];
+  /** Who wrote the present value of a key, as its node has signed it, and a text that no other writing of the key has. */
+  written(key: string): Written | undefined;
   readonly size: number;
   toJSON(): Record<string, Json>;
 }
@@ -80,6 +88,8 @@ export interface SharedDocument {
   presence(value: unknown): void;
   /** Resolves with true when this replica has all reported segments of the live members, or with false after the time. */
   caughtUp(timeoutMs: number): Promise<boolean>;
+  /** Resolves when all changes so far are stored, if the document is durable. */
+  stored(): Promise<void>;
   /** Resolves when all changes so far are stored, if the document is durable, and sent to every live member. */
   synced(): Promise<void>;
   close(): Promise<void>;

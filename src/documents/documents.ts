@@ -8,7 +8,7 @@ import type { SharedThreads } from '../mesh/ports.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { RoutingResult } from '../mesh/schemas.js';
 import type { Network } from '../network/peers/network.js';
-import type { CallbackFailed } from '../runtime/callbacks.js';
+import { type CallbackFailed, Callbacks } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
@@ -32,6 +32,7 @@ export interface DocumentsComponents {
 
 const MAX_NAME = 80;
 const MAX_OPEN = 10_000;
+const OPEN = 'state:open:';
 
 interface Open extends Replicated {
   readonly document: LiveDocument;
@@ -56,18 +57,22 @@ export class Documents implements SharedThreads {
   readonly #records: SegmentRecords | undefined;
   #connectDue = false;
   readonly #callbackFailed: CallbackFailed;
+  readonly #openedElsewhere: Callbacks<[thread: string]>;
 
   constructor(components: DocumentsComponents) {
     const { runtime, registry, network, observability, store } = components;
     this.#components = components;
     this.#records = store && new SegmentRecords(store);
     this.#callbackFailed = callbackReport(runtime, observability);
+    this.#openedElsewhere = new Callbacks('documents.onOpenedElsewhere', this.#callbackFailed);
     this.directory = new ReplicaDirectory({
       say: (node, text) => network?.peers.sendUnconfirmed(node, text),
       mayAnnounce: (node, { thread, agentId }) => this.#mayAnnounce(node, this.#open.get(thread)!.get(agentId)!),
       onRemote: (thread, address, event) => {
-        if (event === 'opened') this.#connect(thread);
-        else for (const { document } of this.#in(thread)) document.part(address);
+        if (event === 'opened') {
+          this.#openedElsewhere.call(thread);
+          this.#connect(thread);
+        } else for (const { document } of this.#in(thread)) document.part(address);
       },
       onBegan: () => this.#connectSoon(),
       local: () => this.list,
@@ -125,6 +130,21 @@ export class Documents implements SharedThreads {
   threadFor(agentId: string, name: string): string | undefined {
     const self = this.#components.registry.ownEntry(agentId);
     return self && this.#threadOf(this.#placeOf(self, name, undefined));
+  }
+
+  /** @internal Calls back with the thread of a document that an agent of another node has opened. */
+  onOpenedElsewhere(watcher: (thread: string) => void): () => void {
+    return this.#openedElsewhere.add(watcher);
+  }
+
+  /** The thread of the document of this name outside of sandboxes. */
+  openThread(name: string): string {
+    return `${OPEN}${name}`;
+  }
+
+  /** Has an agent's replica of that document been stored? */
+  async isStored(agentId: string, thread: string): Promise<boolean> {
+    return (await this.#records?.has(thread, agentId)) === true;
   }
 
   get list(): (Replicated & { readonly document: LiveDocument })[] {
@@ -281,7 +301,7 @@ export class Documents implements SharedThreads {
   /** The same on every node. */
   #threadOf({ address: name, sandboxId, node }: Party): string {
     const { policy, nodeKey } = this.#components;
-    if (sandboxId === undefined) return `state:open:${name}`;
+    if (sandboxId === undefined) return this.openThread(name);
     const full = policy.isShared(sandboxId) ? sandboxId : joinAddress(sandboxId, node ?? nodeKey);
     return `state:${createHash('sha256').update(full).digest('hex').slice(0, 24)}:${name}`;
   }

@@ -5,7 +5,7 @@ import type { DocumentChange, Json, Member, SharedDocument, SharedList, SharedMa
 import type { Proof } from './equivocation.js';
 import { changesIn } from './paths.js';
 import { Replica } from './replica.js';
-import type { Segment } from './segment.js';
+import { authorOf, type Segment } from './segment.js';
 import type { SegmentRecords } from './segment-records.js';
 import { Sync, type SyncLink } from './sync.js';
 import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
@@ -84,6 +84,12 @@ export class LiveDocument implements SharedDocument, ViewOf {
 
   get doc() {
     return this.#replica.doc;
+  }
+
+  /** @internal */
+  writerOf(client: number): string | undefined {
+    const stream = this.#replica.clients.get(client);
+    return stream === undefined ? undefined : authorOf(stream);
   }
 
   map(name: string): SharedMap {
@@ -183,10 +189,14 @@ export class LiveDocument implements SharedDocument, ViewOf {
     this.#sync.setPresence(value ?? null);
   }
 
-  async synced(): Promise<void> {
+  async stored(): Promise<void> {
     this.#flush();
     await this.ready;
     await this.#components.records?.flush();
+  }
+
+  async synced(): Promise<void> {
+    await this.stored();
     await this.#sync.settled();
   }
 

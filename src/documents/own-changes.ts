@@ -75,3 +75,8 @@ export class OwnChanges {
     }
   }
 }
+
+/** Runs `apply` in one transaction that counts as another's changes. */
+export function asOne<T>(doc: Y.Doc, apply: () => T): T {
+  return Y.transact(doc, apply, undefined, false);
+}

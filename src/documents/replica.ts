@@ -2,7 +2,7 @@ import * as Y from 'yjs';
 import type { EclipticError } from '../runtime/errors.js';
 import { AuthorShares, AuthorStream, EarlySegments } from './author-streams.js';
 import { inspectUpdate } from './inspect-update.js';
-import { OwnChanges } from './own-changes.js';
+import { asOne, OwnChanges } from './own-changes.js';
 import { type Claim, clientOf, MAX_UPDATE_BYTES, mergeSegments, Segment, unreadable } from './segment.js';
 import { SegmentLog } from './segment-log.js';
 import type { VectorClock } from './sync-message.js';
@@ -37,7 +37,8 @@ export class Replica {
   #doc: Y.Doc;
   #own: OwnChanges;
   readonly #streams = new Map<string, AuthorStream>();
-  readonly #clients = new Map<number, string>();
+  /** The stream of each Yjs client id. */
+  readonly clients = new Map<number, string>();
   #log = new SegmentLog();
   readonly #shares = new AuthorShares();
   readonly #early = new EarlySegments();
@@ -297,14 +298,14 @@ export class Replica {
       own = this.#newStream(this.stream);
       this.#shares.addStream(this.stream);
       this.#streams.set(this.stream, own);
-      this.#clients.set(own.client, this.stream);
+      this.clients.set(own.client, this.stream);
     }
     return own;
   }
 
   #newStream(name: string): AuthorStream {
     const client = clientOf(this.thread, name);
-    const other = this.#clients.get(client);
+    const other = this.clients.get(client);
     if (other !== undefined) throw unreadable(`${name} takes the place of ${other}`);
     this.#shares.assertStream(name);
     return new AuthorStream(client);
@@ -355,7 +356,7 @@ export class Replica {
     this.#change(update, stream.client, clock, segment);
     this.#shares.addStream(segment.stream);
     this.#streams.set(segment.stream, stream);
-    this.#clients.set(stream.client, segment.stream);
+    this.clients.set(stream.client, segment.stream);
     stream.number = number;
     stream.clock = clock;
     stream.ends.add(number, clock);
@@ -420,7 +421,7 @@ export class Replica {
     const log = [...this.#log];
     this.#log = new SegmentLog();
     for (const segment of log) this.#shares.addBytes(segment.stream, -segment.update.length);
-    for (const part of [this.#streams, this.#clients, this.#named, this.#uncommitted]) part.clear();
+    for (const part of [this.#streams, this.clients, this.#named, this.#uncommitted]) part.clear();
     this.#stream = stream;
     this.#ownNumber = 0;
     this.#doc = new Y.Doc();
@@ -443,8 +444,4 @@ export class Replica {
     stream.kept(segment);
     this.#shares.addBytes(segment.stream, segment.update.length);
   }
-}
-
-function asOne<T>(doc: Y.Doc, apply: () => T): T {
-  return Y.transact(doc, apply, undefined, false);
 }

@@ -53,6 +53,10 @@ export class SegmentRecords {
     return this.#store.write(writes);
   }
 
+  async has(thread: string, agent: string): Promise<boolean> {
+    return (await this.#store.read(stateSegments, { where: { thread, agent }, limit: 1 })).length > 0;
+  }
+
   async read(thread: string, agent: string): Promise<Kept> {
     await this.#store.write([]);
     const rows = await this.#store.read(stateSegments, { where: { thread, agent } });

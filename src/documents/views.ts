@@ -1,12 +1,14 @@
 import type * as Y from 'yjs';
 import { weighJson } from '../mesh/json-value.js';
 import { EclipticError } from '../runtime/errors.js';
-import type { Json, SharedList, SharedMap, SharedText } from './document.js';
+import type { Json, SharedList, SharedMap, SharedText, Written } from './document.js';
 import { isKey, isName } from './inspect-update.js';
 
 export interface ViewOf {
   /** The current Yjs document, which may be replaced. */
   readonly doc: Y.Doc;
+  /** The address of the author whose changes have this Yjs client id. */
+  writerOf(client: number): string | undefined;
   /** Makes a change of that weight. Throws if it is not allowed. */
   change(weight: number, change: () => void): void;
 }
@@ -51,6 +53,14 @@ export class MapView implements SharedMap {
 
   keys(): string[] {
     return [...this.#map.keys()];
+  }
+
+  written(key: string): Written | undefined {
+    const item = this.#map._map.get(key);
+    if (!item || item.deleted) return undefined;
+    const { client, clock } = item.id;
+    const by = this.#of.writerOf(client);
+    return by === undefined ? undefined : { by, version: `${client}/${clock}` };
   }
 
   toJSON(): Record<string, Json> {

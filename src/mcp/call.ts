@@ -117,6 +117,11 @@ export class Call {
     return this.#terms.caller.address;
   }
 
+  /** @internal The caller as policy sees it. */
+  get principal(): Party {
+    return this.#terms.caller;
+  }
+
   /** Aborted when the caller cancels, the deadline passes, or the agent leaves. */
   get signal(): AbortSignal {
     return this.#terms.signal;

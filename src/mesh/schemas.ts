@@ -52,6 +52,8 @@ export const AgentStatusSchema = z.object({
   state: z.enum(['ready', 'starting', 'degraded', 'unavailable', 'tools', 'unstaffed']),
   /** The kinds of work that it has a worker for. Default: every kind. */
   takes: z.array(WorkKindSchema).optional(),
+  /** The capabilities that it takes tasks and proposals for. Default: all of its card. */
+  capabilities: z.array(id).max(LIMITS.cardListEntries).optional(),
   reason: text.optional(),
   fix: text.optional(),
 });
@@ -210,6 +212,7 @@ export const A2ALogEventSchema = z.object({
     'action',
     'proposal',
     'swarm',
+    'radar',
   ]),
   envelopeId: z.string().optional(),
   correlationId: z.string().optional(),
@@ -224,7 +227,7 @@ export const A2ALogEventSchema = z.object({
   node: z.string().optional(),
   peerStatus: z.enum(['connected', 'idle', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
   receiptState: z.string().optional(),
-  /** The event of a provider, a credential or an action: `provider.health.changed`, `action.denied`, … */
+  /** The event of a provider, a credential, an action or the radar: `provider.health.changed`, `action.denied`, `radar.overlap`, … */
   topic: z.string().optional(),
   provider: z.string().optional(),
   providerType: z.string().optional(),

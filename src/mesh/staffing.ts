@@ -8,18 +8,35 @@ export function workOf(type: A2AMessageType): WorkKind | undefined {
   return type === 'task-proposal' ? 'proposal' : undefined;
 }
 
-/** Why the agent takes no work of that kind, by its card. */
-export function vacancyFor({ id, node, status }: AgentCard, kind: WorkKind | undefined): Failure | undefined {
+/** Why the agent takes no work of that kind, or none that asks for those capabilities, by its card. */
+export function vacancyFor(
+  { id, node, status }: AgentCard,
+  kind: WorkKind | undefined,
+  asked: readonly string[] = [],
+): Failure | undefined {
   if (status === undefined) return undefined;
-  const { state, takes } = status;
-  if (state !== 'unstaffed' && (kind === undefined || takes === undefined || takes.includes(kind))) return undefined;
+  const { state, takes, capabilities } = status;
+  const isAble = capabilities === undefined || asked.every((one) => capabilities.includes(one));
+  const isTaken = kind === undefined || takes === undefined || takes.includes(kind);
+  if (state !== 'unstaffed' && isTaken && isAble) return undefined;
   return noWorker(joinAddress(id, node), kind ?? 'request', status);
 }
 
+/** The capabilities of a card that the agent has a worker for, whatever its health. */
+export function workedCapabilities({ capabilities, status }: AgentCard): string[] {
+  const all = capabilities.map(({ id }) => id);
+  const { capabilities: worked } = status ?? {};
+  return worked === undefined ? all : all.filter((id) => worked.includes(id));
+}
+
 /** Why work for a capability does not go to that agent: it is not healthy, or takes no such work. */
-export function unroutable(card: AgentCard, kind: WorkKind | undefined): Failure | undefined {
+export function unroutable(
+  card: AgentCard,
+  kind: WorkKind | undefined,
+  asked: readonly string[] = [],
+): Failure | undefined {
   const { id, node, status } = card;
-  const vacancy = vacancyFor(card, kind);
+  const vacancy = vacancyFor(card, kind, asked);
   if (vacancy || (status?.state !== 'degraded' && status?.state !== 'unavailable')) return vacancy;
   const agent = joinAddress(id, node);
   return { code: 'AGENT_UNAVAILABLE', reason: `${agent} is ${status.state}: ${status.reason ?? 'no reason is known'}` };

@@ -54,7 +54,9 @@ export class Targets {
       if (entry === source || !offersAll(entry, capabilities)) continue;
       const decision = policy.ask(source, entry, type, justification);
       const failure = decision.allowed
-        ? (checks.unanswerable(source, entry) ?? unroutable(entry.card, workOf(type)) ?? checks.unavailable(entry))
+        ? (checks.unanswerable(source, entry) ??
+          unroutable(entry.card, workOf(type), capabilities) ??
+          checks.unavailable(entry))
         : decision;
       if (failure) refusal ??= failure;
       else found.push(entry);
@@ -71,7 +73,7 @@ export class Targets {
       if (best && best.node === undefined && candidate.node !== undefined) break;
       if (checks.refusal(envelope, source, candidate) || checks.unavailable(candidate)) continue;
       if (expects === 'answer' && checks.unanswerable(source, candidate)) continue;
-      if (candidate.status && unroutable(candidate.card, workOf(envelope.type))) continue;
+      if (candidate.status && unroutable(candidate.card, workOf(envelope.type), [envelope.recipient])) continue;
       const load = loadOf(candidate);
       if (load === 0) return candidate;
       if (!best || load < loadOf(best)) best = candidate;
@@ -84,7 +86,7 @@ export class Targets {
     const { registry, checks } = this.#components;
     for (const candidate of registry.entriesWithCapability(envelope.recipient)) {
       if (candidate === source || checks.refusal(envelope, source, candidate)) continue;
-      const vacancy = unroutable(candidate.card, workOf(envelope.type));
+      const vacancy = unroutable(candidate.card, workOf(envelope.type), [envelope.recipient]);
       if (vacancy) return vacancy;
     }
     return undefined;

@@ -7,6 +7,13 @@ import type { MCPServers } from '../providers/mcp/mcp-servers.js';
 import type { Workers } from '../providers/workers.js';
 import { addDefaultBehaviour, PLANETARY_ROSTER, vacancyOf } from '../roster/planetary-roster.js';
 import { offerRemoteAgents } from '../roster/remote-agent-tools.js';
+import {
+  offerRosterTools,
+  type RosterToolsComponents,
+  toolCapabilities,
+  toolVacancy,
+  workByRosterTools,
+} from '../roster/roster-tools.js';
 import { within } from '../runtime/async.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -22,6 +29,7 @@ export interface ConfiguredAgentsComponents {
   workers: Workers;
   upstreams: Upstreams;
   mcpServers: MCPServers;
+  rosterTools: RosterToolsComponents;
   env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -53,19 +61,20 @@ export class ConfiguredAgents {
     const roster = new Map(config.roster === false ? [] : PLANETARY_ROSTER.map((planet) => [planet.id, planet]));
     for (const planet of roster.values()) {
       if (Object.hasOwn(own, planet.id)) continue;
-      const agent = node.agent({ ...planet, vacancy: vacancyOf(planet.id) });
+      const agent = node.agent({ ...planet, vacancy: vacancyOfRole(planet.id) });
       addDefaultBehaviour(agent);
       if (agent.id === 'sun') offerRemoteAgents(agent, { runtime, allowPrivate: config.http?.allowPrivate });
-      this.#staff(agent, {});
+      this.#equip(agent, this.#staff(agent, {}));
     }
     for (const [id, agentConfig] of Object.entries(own)) {
       const { module } = agentConfig;
       // A role of the roster that the configuration staffs keeps the fields that the configuration does not set.
-      const agent = node.agent({ id, ...roster.get(id), ...cardOf(agentConfig), vacancy: vacancyOf(id, module) });
+      const agent = node.agent({ id, ...roster.get(id), ...cardOf(agentConfig), vacancy: vacancyOfRole(id, module) });
       const isStaffed = this.#staff(agent, agentConfig);
       // A module may add to what the remote agents do.
       if (module !== undefined) await this.#setUp(agent, resolve(folder, module));
       else if (!isStaffed || roster.has(id)) addDefaultBehaviour(agent);
+      if (roster.has(id)) this.#equip(agent, isStaffed || module !== undefined);
     }
   }
 
@@ -124,6 +133,13 @@ export class ConfiguredAgents {
     }
   }
 
+  /** The tools of a role are there for everyone; they do its tasks only where it has no worker. */
+  #equip(agent: Agent, isStaffed: boolean): void {
+    const { rosterTools } = this.#components;
+    offerRosterTools(agent, rosterTools);
+    if (!isStaffed) workByRosterTools(agent, rosterTools);
+  }
+
   /** A module that fails leaves its own agent without behaviour; the node goes on. */
   async #setUp(agent: Agent, module: string): Promise<void> {
     try {
@@ -143,6 +159,13 @@ export class ConfiguredAgents {
     const { code, message: reason } = failure;
     node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: runtime.now() });
   }
+}
+
+function vacancyOfRole(id: string, module?: string): { readonly reason: string; readonly fix: string } {
+  const vacancy = vacancyOf(id, module);
+  return module === undefined && PLANETS.has(id) && toolCapabilities(id).length > 0
+    ? toolVacancy(id, vacancy.fix)
+    : vacancy;
 }
 
 /** The part of an agent's configuration that is on its card. */

@@ -4,6 +4,7 @@ import type { CodingAgents } from '../coding-agents/coding-agents.js';
 import { gitIdentity } from '../coding-agents/leases/repository.js';
 import { clientAdapters } from '../coding-agents/wake/adapters.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
+import { offerMemoryTools } from '../collections/offers.js';
 import { Dashboard } from '../http/dashboard/dashboard.js';
 import type { Gateway } from '../http/gateway.js';
 import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
@@ -35,9 +36,8 @@ import { Children } from '../system/process/children.js';
 import { MemoryWatch } from '../system/process/memory-watch.js';
 import { Credentials } from '../system/secrets/credentials.js';
 import { systemKeychain } from '../system/secrets/keychain.js';
-import { OtlpExporter } from '../telemetry/otlp-exporter.js';
+import type { OtlpExporter } from '../telemetry/otlp-exporter.js';
 import type { OtlpSettings } from '../telemetry/otlp-settings.js';
-import { SpanTracer } from '../telemetry/span-tracer.js';
 import { Telemetry } from '../telemetry/telemetry.js';
 import { composeNode, type NodeNetworkInit } from './compose.js';
 import type { HttpConfig, NatsConfig, NetworkConfig } from './config/edge-schema.js';
@@ -58,8 +58,12 @@ import { PAGE_OPERATIONS } from './control/page-operations.js';
 import { ControlServer } from './control/server.js';
 import { StoreOperations } from './control/store-operations.js';
 import { AnswerRecord } from './devices/answer-record.js';
+import { RadarReports } from './devices/radar-reports.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
 import type { EclipticNode } from './node.js';
+import { openNotifier } from './notify/open-notifier.js';
+import { otlpExporter } from './otlp-export.js';
+import { rosterWork } from './roster-work.js';
 import { openStore, TABLES } from './tables.js';
 
 export interface HostInit {
@@ -73,10 +77,14 @@ export interface HostInit {
   nats?: NatsConfig | undefined;
   /** How it is reached over HTTP. */
   http?: HttpConfig;
+  /** Rings the terminal of this process, where it has one. */
+  ring?: (() => void) | undefined;
   /** The collector that gets spans and metrics. */
   otlp?: OtlpSettings | undefined;
 }
 
+/** How much of the collections a worker gets with a task. */
+const CONTEXT_CHARS = 6_000;
 /** Time that work under way gets when the node is told to stop. */
 const DRAIN_MS = 5_000;
 
@@ -164,21 +172,41 @@ export class Host {
     const tools = toolsOf(init, node, resources, store);
     const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
-    const configured = new ConfiguredAgents({ runtime, node, env, ...tools }, loaded);
+    let present: CodingAgents | undefined;
+    const checkoutOf = (agent: string) => present?.present.find(({ name }) => name === agent)?.checkout;
+    const rosterTools = rosterWork(
+      { runtime, node, children, gate, parts, checkoutOf },
+      loaded,
+      realpathSync(dataFolder),
+    );
+    const configured = new ConfiguredAgents({ runtime, node, env, rosterTools, ...tools }, loaded);
     await configured.startAgents();
+    await openCollections(node, runtime);
     const identify = gitIdentity(runtime, children, node.key);
-    const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify });
+    const radar = { git: resources.git, work: resources.worktrees };
+    const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify, radar });
+    present = codingAgents;
     const wakes = new Wakes({ runtime, adapterFor: clientAdapters(runtime, children) }, onramp?.wake);
     configured.startServers();
     const devices = node.openDevices();
     const elsewhere = devices && new WaitingElsewhere({ runtime, devices }, { folder: dataFolder });
     parts.add({ name: 'answers to other devices', stop: () => elsewhere?.close() });
+    const radarReports = devices && new RadarReports({ runtime, devices, radar: codingAgents.radar! });
+    parts.add({ name: 'radar reports', stop: () => radarReports?.close() });
     const { approvals } = resources;
     const ownName = devices?.ownName ?? '';
     const answers = new AnswerRecord(
       { runtime, observability: node.observability, approvals, ownName },
       { folder: dataFolder },
     );
+    const { observability } = node;
+    const self = { name: ownName, key: node.key };
+    const notifier = openNotifier(
+      { runtime, children, approvals, observability, credentials, env, ring: init.ring, node: self },
+      loaded,
+      { folder: dataFolder },
+    );
+    parts.add({ name: 'notifications', stop: () => notifier.close() });
     await node.start();
     elsewhere?.start();
 
@@ -222,7 +250,19 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, telemetry },
+      ...{
+        gateway,
+        dashboard,
+        codingAgents,
+        loop,
+        wakes,
+        answers,
+        devices,
+        elsewhere,
+        radarReports,
+        notifier,
+        telemetry,
+      },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => [
         jailFinding(resources.jails, resources.lanes),
@@ -267,18 +307,6 @@ export class Host {
     await this.node.stop({ drainMs: DRAIN_MS });
     await this.stopped;
   }
-}
-
-/** Exports spans and metrics where a collector is configured. */
-function otlpExporter({ runtime, otlp: settings }: HostInit, node: EclipticNode): OtlpExporter | undefined {
-  if (!settings) return undefined;
-  const name = node.network?.name;
-  const resource = { 'service.instance.id': node.key, ...(name !== undefined && { 'ecliptic.node.name': name }) };
-  const exporter = new OtlpExporter({ runtime, metrics: () => node.metricFamilies(), resource, settings });
-  node.addMetrics(() => exporter.families());
-  if (runtime.tracer instanceof SpanTracer) runtime.tracer.exportTo((span) => exporter.add(span));
-  exporter.start();
-  return exporter;
 }
 
 async function openResources(
@@ -341,6 +369,8 @@ function toolsOf(
     store,
     allowPrivate: config.http?.allowPrivate,
     reachable: (key) => node.network?.peers.reachable(key) ?? false,
+    knowledgeFor: (id, text) =>
+      node.collections?.knowledgeFor(id, text, config.collections?.contextChars ?? CONTEXT_CHARS),
     rolePrompt: async ({ id, card }) => (await rolePrompt(id)) ?? roleOf(card),
     meshAccess: (agent, { mcpOverHttp }) => meshAccess(node, agent, mcpOverHttp, dataFolder),
   });
@@ -358,6 +388,14 @@ function toolsOf(
     ...{ runtime, children, memory, providers, events, lanes, upstreams, agent, consent },
   });
   return { logins, credentials, gate, workers, upstreams, mcpServers };
+}
+
+/** ATLAS keeps them and has their tools. Without it the owner's agent keeps them, and there are no tools. */
+async function openCollections(node: EclipticNode, runtime: Runtime): Promise<void> {
+  const entry = node.registry.ownEntry('atlas');
+  const keeper = entry && entry.sandboxId === undefined ? node.agentById('atlas') : undefined;
+  const collections = await node.openCollections(keeper?.id);
+  if (keeper) offerMemoryTools(keeper, { runtime, mcp: node.mcp, nodeKey: node.key, collections });
 }
 
 function servedBy({ gateway }: EclipticNode): Gateway {

@@ -6,7 +6,11 @@ import type { AgentInit } from '../agent/agent-init.js';
 import { CodingAgents, type CodingAgentsInit } from '../coding-agents/coding-agents.js';
 import { OWNER } from '../coding-agents/mailbox/letter.js';
 import { mailProtocol } from '../coding-agents/mailbox/member.js';
+import { Collections } from '../collections/collections.js';
+import type { CollectionShares } from '../collections/entry.js';
+import { offerCollections } from '../collections/offers.js';
 import type { Documents } from '../documents/documents.js';
+import { isKnownCaller } from '../http/auth/caller-auth.js';
 import { Gateway, type GatewayInit } from '../http/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { Entry } from '../mcp/catalogue.js';
@@ -16,6 +20,7 @@ import type { JournalLog, replay } from '../mesh/audit/journal-log.js';
 import type { ChannelManager } from '../mesh/channel-manager.js';
 import type { EnvelopeFactory } from '../mesh/envelope.js';
 import type { A2AObservability } from '../mesh/observability.js';
+import type { Policy } from '../mesh/policy.js';
 import { type MetricFamily, messageFamilies, toPrometheus } from '../mesh/prometheus.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import { CALLER_PROTOCOL } from '../mesh/registry-index.js';
@@ -52,6 +57,7 @@ type PublicComponents = Pick<
 >;
 
 export interface NodeComponents extends PublicComponents, AgentComponents {
+  policy: Policy;
   brokerAccess: BrokerAccess | undefined;
   parts: Parts;
   identity: Identity;
@@ -95,6 +101,7 @@ export class EclipticNode {
   readonly #callers = new Set<string>();
   readonly #metricSources: (() => readonly MetricFamily[])[] = [];
   readonly #readiness: ReadinessCheck;
+  #collections: Collections | undefined;
   #drainMs = 0;
   #stopped = false;
 
@@ -212,6 +219,41 @@ export class EclipticNode {
     const codingAgents = await CodingAgents.open({ ...components, mail, store, person, agent, owner }, init);
     parts.add({ name: 'coding agents', stop: () => codingAgents.close() });
     return codingAgents;
+  }
+
+  /**
+   * Opens memory, house rules and taste: shared by all nodes whose agents may read them, offered as resources. The agent
+   * `keeper` has this node's replicas. Default: the owner's agent, which nodes of other owners refuse.
+   */
+  async openCollections(keeper?: string, shares: Partial<CollectionShares> = {}): Promise<Collections> {
+    const { parts, key: nodeKey, ...components } = this.#components;
+    const { mcp, network } = components;
+    const collections = new Collections(
+      {
+        ...{ ...components, nodeKey },
+        keeper: { id: keeper ?? OWNER, agent: () => (keeper === undefined ? this.operator() : this.agentById(keeper)) },
+        agentById: (id) => this.#agents.get(id),
+        owner: () => this.operator(),
+        isOwnersNode: (node) => network?.isOwnerDevice(node) === true,
+      },
+      shares,
+    );
+    const withdraw = offerCollections({ runtime: this.#components.runtime, mcp, nodeKey, collections }, isKnownCaller);
+    parts.add({
+      name: 'collections',
+      stop: () => {
+        withdraw();
+        collections.close();
+      },
+    });
+    await collections.start();
+    this.#collections = collections;
+    return collections;
+  }
+
+  /** Memory, house rules and taste, once they are open. */
+  get collections(): Collections | undefined {
+    return this.#collections;
   }
 
   /** @internal The owner's other devices, if the node has a network. */

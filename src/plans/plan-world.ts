@@ -47,7 +47,7 @@ export class MeshWorld implements PlanWorld {
   capable(capabilities: readonly string[], as: string | undefined): string | undefined {
     const all = this.#having(capabilities);
     if (all.length === 0) return `no agent has ${listOf(capabilities)}`;
-    const refusals = all.map((card) => this.worker(addressOf(card), as));
+    const refusals = all.map((card) => this.#refusal(addressOf(card), as, 'task-proposal', capabilities));
     return refusals.every((refusal) => refusal !== undefined) ? refusals[0] : undefined;
   }
 
@@ -95,7 +95,7 @@ export class MeshWorld implements PlanWorld {
   /** Can the agent that had the task before take it again? */
   canStill(agent: string | undefined, { capabilities = [] }: PlanTask, as: string): boolean {
     const card = agent === undefined ? undefined : this.#registry.getById(agent);
-    if (!card || unroutable(card, 'proposal') || this.worker(agent!, as) !== undefined) return false;
+    if (!card || unroutable(card, 'proposal', capabilities) || this.worker(agent!, as) !== undefined) return false;
     return capabilities.every((wanted) => card.capabilities.some(({ id }) => id === wanted));
   }
 
@@ -139,14 +139,19 @@ export class MeshWorld implements PlanWorld {
     return this.#registry.findByCapability(capabilities[0]!).filter(has);
   }
 
-  #refusal(agent: string, as: string | undefined, type: A2AMessageType): string | undefined {
-    const failure = this.#failure(agent, as, type);
+  #refusal(agent: string, as: string | undefined, type: A2AMessageType, asked?: readonly string[]): string | undefined {
+    const failure = this.#failure(agent, as, type, asked);
     if (failure === undefined) return undefined;
     return failure.named ? `${failure.code}: ${failure.reason}` : failure.reason;
   }
 
   /** `named`: the reason is shown with its code. */
-  #failure(agent: string, as: string | undefined, type: A2AMessageType): (Failure & { named: boolean }) | undefined {
+  #failure(
+    agent: string,
+    as: string | undefined,
+    type: A2AMessageType,
+    asked: readonly string[] = [],
+  ): (Failure & { named: boolean }) | undefined {
     const sender = as ?? this.usualDispatcher;
     try {
       // A missing dispatcher is one fault of the plan, not one of every task.
@@ -155,7 +160,7 @@ export class MeshWorld implements PlanWorld {
         const decision = this.#router.explain(sender, agent, type, 'a task of a plan');
         if (!decision.allowed) return { ...decision, named: true };
       }
-      const vacancy = vacancyFor(this.#registry.requireById(agent), workOf(type));
+      const vacancy = vacancyFor(this.#registry.requireById(agent), workOf(type), asked);
       return vacancy && { ...vacancy, named: true };
     } catch (error) {
       return { code: toEclipticError(error, 'AGENT_NOT_FOUND').code, reason: describeError(error), named: false };

@@ -127,6 +127,37 @@ describe('a plan that is run', () => {
     expect(world.runtime.now() - began).toBeGreaterThanOrEqual(6_000);
   });
 
+  it('does not count the time that the owner of a worker takes to decide [AP.4]', async () => {
+    world.worker('mars', async ({ attempt }, task) => {
+      await world.wait(3_000);
+      task.waiting(1, 'waits for the owner’s approval');
+      await world.wait(60_000);
+      task.waiting(0);
+      // What was left of its time counts again.
+      await world.wait(attempt === 1 ? 3_000 : 1_000);
+      return attempt;
+    });
+    const began = world.runtime.now();
+    const view = await world.run([{ id: 'a', agent: 'mars', timeoutMs: 5_000 }]);
+    expect(view.tasks[0]).toMatchObject({ phase: 'done', attempt: 2, result: 2 });
+    expect(world.inputs[1]!.feedback).toEqual(['it was not done within 5000 ms']);
+    const passed = world.runtime.now() - began;
+    expect([passed > 129_000, passed < 140_000]).toEqual([true, true]);
+  });
+
+  it('is limited again when its worker has waited for its owner for a day [AP.4]', async () => {
+    world.worker('mars', ({ attempt }, task) => {
+      if (attempt > 1) return 'done';
+      task.waiting(1);
+      return new Promise(() => {});
+    });
+    const { id } = await world.start([{ id: 'a', agent: 'mars', timeoutMs: 5_000 }]);
+    for (let hours = 0; hours < 23; hours++) await world.runtime.advance(3_600_000);
+    expect(world.begun).toEqual(['a.1']);
+    await world.runtime.advance(2 * 3_600_000);
+    expect((await world.ended(id)).tasks[0]).toMatchObject({ phase: 'done', attempt: 2 });
+  });
+
   it('keeps to the hierarchy: how much at once, and how often [RL6]', async () => {
     await world.stop();
     world = await LoopWorld.start({ concurrency: 3, tiers: { 2: { concurrency: 2, retries: 1, timeoutMs: 1_000 } } });

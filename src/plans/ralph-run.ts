@@ -6,6 +6,7 @@ import { describeError, EclipticError, toEclipticError } from '../runtime/errors
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
 import { type BranchReport, branchIn } from '../work/branch-report.js';
+import { waitingIn } from '../work/waiting-report.js';
 import type { AgentById, Assignment, Dispatcher, TaskInput } from './dispatcher.js';
 import type { Judge } from './judge.js';
 import { askAdviser } from './judge.js';
@@ -16,6 +17,7 @@ import type { PlanTask } from './plan-schema.js';
 import { endOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
 import type { RunRecord, RunRecords } from './run-records.js';
 import { type ReportPiece, reportPieces } from './run-report.js';
+import { WorkTimer } from './work-timer.js';
 
 export interface RalphRunComponents {
   readonly runtime: Runtime;
@@ -40,6 +42,8 @@ const USAGE_PAUSE_MS = 1_000;
 interface Work {
   readonly controller: AbortController;
   timer?: Timer;
+  /** Called with the number of its owner's decisions that the work waits for. */
+  onWaiting?: (decisions: number) => void;
   /** The agent that accepted it. */
   by?: string;
   /** Reported and not stored yet. */
@@ -209,11 +213,13 @@ export class RalphRun {
       const { by } = work;
       over({ ...this.#failure(what, error), ...(what === 'dispatch' && by !== undefined && { by }) });
     };
-    work.timer = runtime.setTimer(() => {
+    const timer = new WorkTimer(runtime, timeoutMs, () => {
       const late = new EclipticError('REQUEST_TIMEOUT', `it was not done within ${timeoutMs} ms`);
       failed(late);
       work.controller.abort(late);
-    }, timeoutMs);
+    });
+    work.timer = timer;
+    work.onWaiting = (decisions) => timer.hold(decisions);
     const { plan } = this.record;
     const planned = plan.tasks.find(({ id }) => id === task)!;
     const { lostFrom = attempt, by } = this.#state.tasks.get(task)!;
@@ -237,6 +243,8 @@ export class RalphRun {
         let branch: BranchReport | undefined;
         const onProgress = (value: unknown, by?: string) => {
           if (signal.aborted) return;
+          const decisions = waitingIn(value);
+          if (decisions !== undefined) return work.onWaiting?.(decisions);
           const usage = usageIn(value);
           const found = branchIn(value);
           if (found) branch = found;

@@ -5,6 +5,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { planByCapability, readPlan, type SwarmPlan } from '../work/swarm/swarm-plan.js';
 import type { SwarmOutcome } from '../work/swarm/swarm-records.js';
 import type { SwarmSession } from '../work/swarm/swarm-session.js';
+import { waitingReport } from '../work/waiting-report.js';
 import { valueIn } from './answers.js';
 import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
 import { type AgentById, isNodeStopping, type LoopAgent, reasonOf } from './dispatcher.js';
@@ -40,6 +41,7 @@ export class SwarmDispatcher implements Dispatcher {
     const stops = [
       swarms.watch(id, (session) => {
         report(session);
+        onProgress(waitingReport(decisionsIn(session)));
         onProgress(boardOf(session));
       }),
       swarms.onEscalation((escalation) => {
@@ -128,6 +130,11 @@ async function ending(swarms: LoopAgent['swarms'], id: string): Promise<SwarmOut
 function boardOf({ id, status, subTasks }: SwarmSession): object {
   const done = subTasks.filter((one) => one.status === 'completed').length;
   return { swarm: id, status, done, of: subTasks.length };
+}
+
+/** The decisions of owners that sub-tasks wait for. */
+function decisionsIn({ subTasks }: SwarmSession): number {
+  return subTasks.reduce((all, { waiting = 0 }) => all + waiting, 0);
 }
 
 /** The usage of all sub-tasks so far. */

@@ -1,5 +1,6 @@
 import type { Agent } from '../agent/agent.js';
 import type { Message } from '../agent/message.js';
+import type { Knowledge } from '../collections/collections.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { jsonIn } from '../runtime/json-text.js';
@@ -36,6 +37,7 @@ interface WorkersComponents extends HostComponents {
   /** Keeps the conversations of coding agents. Default: in memory. */
   store?: Store | undefined;
   meshAccess: (agentId: string, description: AcpDescription) => McpServer;
+  knowledgeFor: (agentId: string, text: string) => Knowledge | undefined;
   /** Can this node talk to that one now? */
   reachable: (node: string) => boolean;
   /** The role of an agent, in words for a model. */
@@ -179,8 +181,9 @@ const ACP: WorkerLanguage<ACPTask, ACPResult> = {
   answer: ({ text }, { outputSchema }) => (outputSchema ? (jsonIn(text) ?? text) : text),
 };
 
-function promptOf({ text, context, outputSchema }: Pick<WorkerTask, 'text' | 'context' | 'outputSchema'>): string {
+function promptOf({ text, context, outputSchema, knowledge }: Omit<WorkerTask, 'from' | 'files'>): string {
   const parts = [
+    ...(knowledge?.sections ?? []),
     text,
     ...(Object.keys(context).length === 0 ? [] : [JSON.stringify(context, null, 2)]),
     ...(outputSchema ? [`Answer with JSON only, as this schema says:\n${JSON.stringify(outputSchema)}`] : []),

@@ -11,6 +11,7 @@ export const PLANETARY_ROSTER: readonly AgentInit[] = [
   planet('mercury', 'Spec validator: judges every agent’s output as approved, to be revised, or rejected.', [
     'validation.spec',
     'validation.output',
+    'validation.data',
   ]),
   planet('earth', 'Product specifications: user stories, acceptance criteria, scenarios.', [
     'product.spec',
@@ -19,6 +20,7 @@ export const PLANETARY_ROSTER: readonly AgentInit[] = [
   planet('jupiter', 'Architecture: decision records, component boundaries, data flow, API contracts.', [
     'architecture.design',
     'architecture.api',
+    'architecture.review',
   ]),
   planet('venus', 'Frontend and user experience: components, the five UI states, accessibility.', [
     'frontend.ui',
@@ -56,6 +58,7 @@ export const PLANETARY_ROSTER: readonly AgentInit[] = [
   planet('uranus', 'Research: evaluates tools and libraries, compares them, builds proofs of concept.', [
     'research.evaluate',
     'research.prototype',
+    'research.search',
   ]),
   planet('europa', 'Mobile and responsive: installable web apps, touch, breakpoints, offline use.', [
     'mobile.responsive',

@@ -64,6 +64,14 @@ async function attaching(objects: Partial<ObjectLimits> = {}) {
   return { alice: alice!, bob: bob!, carol: carol! };
 }
 
+async function remembering() {
+  const node = await createNode();
+  cleanups.push(() => node.stop());
+  for (const id of ['alice', 'bob']) node.agent({ id });
+  const [alice, bob] = [node.registry.ownEntry('alice')!, node.registry.ownEntry('bob')!];
+  return { collections: await node.openCollections('alice', { author: { entries: 2, bytes: 100 } }), alice, bob };
+}
+
 /** For each code, something a user of the package can do to meet it. A code without an entry does not compile. */
 const triggers: Record<Met, () => unknown> = {
   ...providerTriggers(cleanups),
@@ -500,6 +508,18 @@ const triggers: Record<Met, () => unknown> = {
   OBJECT_NOT_FOUND: async () => {
     const { alice } = await attaching();
     return alice.objects.remove({ object: 'none' });
+  },
+  ENTRY_NOT_FOUND: async () => {
+    const { collections, alice } = await remembering();
+    return collections.get('01J00000000000000000000000', alice);
+  },
+  ENTRY_REFUSED: async () => {
+    const { collections, alice, bob } = await remembering();
+    return collections.forget((await collections.add('memory', { text: 'mine' }, alice)).id, bob);
+  },
+  COLLECTION_FULL: async () => {
+    const { collections, alice } = await remembering();
+    for (let count = 0; count < 3; count++) await collections.add('memory', { text: `note ${count}` }, alice);
   },
   OBJECT_REFUSED: async () => {
     const { alice, bob, carol } = await attaching();

@@ -155,11 +155,15 @@ const scenarios: Record<string, () => unknown> = {
     const channel = new CRDTSyncChannel(node.agent({ id: 'writer' }).state('plan'));
     channel.onUpdate(bad('CRDTSyncChannel.onUpdate'));
     await channel.broadcast({ map: 'm', set: { key: 1 } }, 'writer');
+    const collections = await node.openCollections('sun');
+    collections.onChange(bad('Collections.onChange'));
+    await collections.add('memory', { text: 'a note' }, node.registry.ownEntry('sun')!);
     await whenCalled(
       'SharedDocument.onChange',
       'SharedDocument.onUpdate',
       'SharedDocument.onMember',
       'CRDTSyncChannel.onUpdate',
+      'Collections.onChange',
     );
   },
 

@@ -17,7 +17,23 @@ interface Way {
   settings(url: string): string;
   args(prompt: string): readonly string[];
   env(url: string): Record<string, string>;
+  readonly interactive: Interactive;
 }
+
+/** A question of the client to its person, and the keys that answer it. */
+export type Dialog = readonly [RegExp, readonly string[]];
+
+/** How it is run in a terminal, by a person. */
+interface Interactive {
+  /** Files that say that this person has used it before, by their place in the home folder. */
+  files?(folder: string): Readonly<Record<string, string>>;
+  readonly args: readonly string[];
+  /** What the terminal shows when a prompt can be typed. */
+  readonly ready: RegExp;
+  readonly dialogs?: readonly Dialog[];
+}
+
+const OPENCODE_MODEL = { tool_call: true, limit: { context: 200_000, output: 8_000 } };
 
 export const WAYS: Readonly<Record<string, Way>> = {
   'claude-code': {
@@ -30,6 +46,18 @@ export const WAYS: Readonly<Record<string, Way>> = {
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
       DISABLE_AUTOUPDATER: '1',
     }),
+    interactive: {
+      files: (folder) => ({
+        '.claude.json': JSON.stringify({
+          hasCompletedOnboarding: true,
+          theme: 'dark',
+          customApiKeyResponses: { approved: ['sk-ant-scripted'], rejected: [] },
+          projects: { [folder]: { hasTrustDialogAccepted: true } },
+        }),
+      }),
+      args: ['--allowedTools', 'mcp__ecliptic Edit Read Write Bash'],
+      ready: /❯/,
+    },
   },
   codex: {
     program: 'codex',
@@ -52,6 +80,14 @@ export const WAYS: Readonly<Record<string, Way>> = {
       prompt,
     ],
     env: () => ({ SCRIPTED_KEY: 'x' }),
+    interactive: {
+      args: ['-a', 'never', '-s', 'danger-full-access'],
+      ready: /›/,
+      dialogs: [
+        [/1\. Trust and continue/, ['Enter']],
+        [/Trust all/, ['Down', 'Enter']],
+      ],
+    },
   },
   gemini: {
     program: 'gemini',
@@ -65,6 +101,7 @@ export const WAYS: Readonly<Record<string, Way>> = {
       }),
     args: (prompt) => ['-p', prompt, '--approval-mode', 'yolo'],
     env: (url) => ({ GEMINI_API_KEY: 'x', GOOGLE_GEMINI_BASE_URL: url, GEMINI_CLI_TRUST_WORKSPACE: 'true' }),
+    interactive: { args: ['--approval-mode', 'yolo'], ready: /Type your message/ },
   },
   opencode: {
     program: 'opencode',
@@ -78,12 +115,13 @@ export const WAYS: Readonly<Record<string, Way>> = {
           scripted: {
             npm: '@ai-sdk/openai-compatible',
             options: { baseURL: `${url}/v1`, apiKey: 'x' },
-            models: { 'scripted-1': { tool_call: true, limit: { context: 200_000, output: 8_000 } } },
+            models: Object.fromEntries(['scripted-1', 'scripted-2'].map((model) => [model, OPENCODE_MODEL])),
           },
         },
       }),
     args: (prompt) => ['run', prompt],
     env: () => ({ OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }),
+    interactive: { args: [], ready: /Ask anything/ },
   },
 };
 

@@ -66,6 +66,8 @@ class Conversation {
   readonly searches: string[] = [];
   /** The results of tool searches. */
   readonly found: Received[] = [];
+  /** The models that the client asked for. */
+  readonly models = new Set<string>();
   seen = '';
   /** What the latest request showed: the conversation as the client has it. */
   latest: readonly string[] = [];
@@ -90,7 +92,8 @@ class Conversation {
   }
 
   /** The client repeats the whole conversation with each request. */
-  read({ turns, tools }: ReadRequest): void {
+  read({ turns, tools, model }: ReadRequest): void {
+    this.models.add(model);
     this.offers.push(tools.map(({ name }) => name));
     this.latest = turns.map((turn) =>
       turn.role === 'tool' ? plainText(turn.content) : turn.role === 'model' ? '' : turn.text,
@@ -189,6 +192,11 @@ export class ScriptedModel {
     const known = this.#conversations.get(name);
     if (known) known.steps = script;
     else this.#conversations.set(name, new Conversation(script));
+    return this.urlOf(name);
+  }
+
+  /** The base URL of that conversation. */
+  urlOf(name: string): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${name}`;
   }
 

@@ -1,15 +1,22 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { ALL_TOOLS } from '../../src/coding-agents/tools/tool-list.js';
 import type { ProposalListRow } from '../../src/node/control/rows.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
-import { idsIn } from '../coding-agents-fixture.js';
+import { bodiesIn, idsIn } from '../coding-agents-fixture.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { CLIENT_IDS, RealClient } from './coding-clients.js';
 import { type Received, ScriptedModel } from './scripted-model.js';
 
 const LETTER = 'The parser breaks on empty input; see src/parse.ts.';
 const NOTE = 'I have pushed the fix to main.';
+/** What each client puts before the name of a tool; Codex names the server apart. */
+const PREFIXES: Readonly<Record<string, string>> = {
+  'claude-code': 'mcp__ecliptic__',
+  gemini: 'mcp_ecliptic_',
+  opencode: 'ecliptic_',
+};
 
 describe.each(CLIENT_IDS)('the model of %s', (id) => {
   it(
@@ -56,6 +63,7 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
         { tool: 'mesh_lease', input: { action: 'take', paths: ['src/parse.ts'] } },
         { tool: 'mesh_call', input: { peer: 'mars', tool: 'weigh', args: { what: 'stone' } } },
         { tool: 'mesh_send', input: { to: 'nobody-here', text: 'hello' } },
+        { tool: 'mesh_state', input: { action: 'get', kee: 'plan.step' } },
         { text: 'finished' },
       ]);
       const client = new RealClient(cluster, { id, as: 'alice', data: node.data, model: url });
@@ -63,14 +71,20 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
       expect({ code, faults: model.faults }, stderr).toEqual({ code: 0, faults: [] });
       const { results } = model.of('alice');
       if (process.env.ECLIPTIC_SHOW) console.log(JSON.stringify(results, null, 1));
-      const [inbox, peers, sent, lookup, tasks, set, get, lease, called, failed] = results as Received[];
-      expect(inbox!.text).toContain(LETTER);
-      expect(inbox!.text).toContain(NOTE);
+      const [inbox, peers, sent, lookup, tasks, set, get, lease, called, failed, misspelt] = results as Received[];
+      const { offers, found } = model.of('alice');
+      const names = new Set([...offers.flat(), ...(JSON.stringify(found).match(/mesh_\w+/g) ?? [])]);
+      for (const { name } of ALL_TOOLS) expect(names, name).toContain(id === 'codex' ? name : `${PREFIXES[id]}${name}`);
+      // Each text once, and in a fence.
+      expect(bodiesIn(inbox!.text)).toEqual([LETTER, NOTE]);
+      expect(inbox!.text.split(LETTER)).toHaveLength(2);
+      expect(inbox!.text.split(NOTE)).toHaveLength(2);
       expect(inbox!.text).toContain(question);
       expect(peers!.text).toContain('You are alice');
       expect(peers!.text).toContain('bob');
       expect(sent!.text).toMatch(/to bob: (?:stored|arrived|surfaced)/);
-      expect(lookup!.text).toContain(LETTER);
+      expect(bodiesIn(lookup!.text)).toContain(LETTER);
+      expect(lookup!.text.split(LETTER)).toHaveLength(2);
       expect(tasks!.text).toContain(task);
       expect(tasks!.text).toMatch(/from bob \(waits for your answer\): Fix it[\s\S]*by noon/);
       expect(set!.text).toContain('set done');
@@ -78,7 +92,12 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
       expect(lease!.text).toContain('Taken: src/parse.ts');
       expect(called!.text).toContain('Weighed with care.');
       expect(called!.text).toContain('12.5');
+      expect(bodiesIn(tasks!.text)).toEqual(['by noon']);
       expect(failed!.text).toContain('Error AGENT_NOT_FOUND:');
+      expect(misspelt!.text).toMatch(/kee/);
+      // Codex and opencode show their model no flag: only the words say that it is an error.
+      const isMarked = id === 'claude-code' || id === 'gemini';
+      expect([failed!.isError, misspelt!.isError]).toEqual([isMarked, isMarked]);
       // Codex describes no MCP tool before it was searched for.
       if (id !== 'codex') expect(model.of('alice').searches).toEqual([]);
       expect(states).toEqual(['surfaced', 'surfaced', 'read', 'done']);

@@ -24,6 +24,8 @@ interface ToolResult {
 export class CodingAgent {
   readonly #cluster: Cluster;
   readonly #args: readonly string[];
+  /** Where it works. */
+  readonly #folder: string;
   readonly #env: Record<string, string>;
   readonly #client: { name: string; version: string };
   readonly #waiting = new Map<number, (response: Response | undefined) => void>();
@@ -42,7 +44,9 @@ export class CodingAgent {
     env: Record<string, string> = {},
     client = { name: 'scripted', version: '1' },
     apart = false,
+    folder = cluster.folder,
   ) {
+    this.#folder = folder;
     this.#cluster = cluster;
     this.#args = args;
     this.#env = env;
@@ -55,8 +59,9 @@ export class CodingAgent {
     args: readonly string[],
     env?: Record<string, string>,
     client?: { name: string; version: string },
+    folder?: string,
   ): Promise<CodingAgent> {
-    const agent = new CodingAgent(cluster, args, env, client);
+    const agent = new CodingAgent(cluster, args, env, client, false, folder);
     await agent.start();
     return agent;
   }
@@ -77,7 +82,7 @@ export class CodingAgent {
     const { folder } = this.#cluster;
     const words = [...(this.#apart ? [CLIENT_BETWEEN] : []), BIN, 'mcp', ...this.#args];
     const child = spawn(process.execPath, words, {
-      cwd: folder,
+      cwd: this.#folder,
       env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0', ...this.#env },
       stdio: ['pipe', 'pipe', 'pipe', ...(this.#apart ? (['ipc'] as const) : [])],
     });

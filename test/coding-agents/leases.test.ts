@@ -1,70 +1,11 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { type Cluster, inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
-import { BIN } from '../source-files.js';
+import { ClientProcess, type Finished } from './client-process.js';
 
 vi.setConfig({ testTimeout: 120_000 });
-
-const SCRIPT = fileURLToPath(new URL('client-process.mjs', import.meta.url));
-
-interface Finished {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** A client as a process of its own, in a checkout of its own. */
-class ClientProcess {
-  readonly #child: ChildProcess;
-  readonly #waiting = new Map<number, (result: unknown) => void>();
-  #n = 0;
-
-  constructor(cluster: Cluster, node: ProcessNode, name: string, client: string, checkout: string) {
-    const { folder } = cluster;
-    this.#child = spawn(process.execPath, [SCRIPT, BIN, node.data, name, client], {
-      cwd: checkout,
-      env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder },
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-    cluster.onEnd(() => this.kill());
-    createInterface({ input: this.#child.stdout! }).on('line', (line) => {
-      const { n, result } = JSON.parse(line) as { n: number; result: unknown };
-      this.#waiting.get(n)?.(result);
-    });
-  }
-
-  lease(args: object): Promise<string> {
-    return this.#do('call', { tool: 'mesh_lease', args }) as Promise<string>;
-  }
-
-  call(tool: string, args: object = {}): Promise<string> {
-    return this.#do('call', { tool, args }) as Promise<string>;
-  }
-
-  run(args: readonly string[], input = '', shell = false): Promise<Finished> {
-    return this.#do('run', { args, input, shell }) as Promise<Finished>;
-  }
-
-  async kill(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const closed = once(this.#child, 'close');
-    this.#child.kill('SIGKILL');
-    await closed;
-  }
-
-  #do(action: string, rest: object): Promise<unknown> {
-    return new Promise((resolve) => {
-      const n = ++this.#n;
-      this.#waiting.set(n, resolve);
-      this.#child.stdin!.write(`${JSON.stringify({ n, action, ...rest })}\n`);
-    });
-  }
-}
 
 const AUTHOR = ['-c', 'user.name=n', '-c', 'user.email=e@example.com', '-c', 'init.defaultBranch=main'];
 
@@ -168,6 +109,7 @@ describe('leases between processes', () => {
           cwd: two,
         },
         gemini: { tool_name: 'write_file', tool_input: { file_path: join(two, 'src/x.ts') }, cwd: two },
+        opencode: { tool_name: 'edit', tool_input: { filePath: join(two, 'src/x.ts') }, cwd: two },
         cursor: { tool_name: 'Write', tool_input: { file_path: join(two, 'src/x.ts') }, workspace_roots: [two] },
       };
       const answers: Record<string, Finished> = {};
@@ -183,6 +125,7 @@ describe('leases between processes', () => {
         hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision: 'deny' },
       });
       expect(answers.codex).toMatchObject({ code: 2, stdout: '' });
+      expect(answers.opencode).toMatchObject({ code: 2, stdout: '' });
       expect(JSON.parse(answers.gemini!.stdout)).toMatchObject({ decision: 'deny' });
       expect(JSON.parse(answers.cursor!.stdout)).toMatchObject({ permission: 'deny' });
       const own = { tool_name: 'Write', tool_input: { file_path: join(one, 'src/x.ts') }, cwd: one };

@@ -62,25 +62,49 @@ async function hook(cluster: Cluster, node: ProcessNode, client: string, event: 
   return { code, answer: JSON.parse(out) as Record<string, unknown> };
 }
 
-/** Runs the plugin that setup wrote, as opencode does when a session begins, and when it opens one for a part of it. */
-async function runPlugin(cluster: Cluster, { session, url }: FakeOpencode, password: string): Promise<void> {
+/**
+ * Runs the plugin that setup wrote as opencode does, when a session begins and when it opens one for a part of its work.
+ * Returns how the plugin's own server answers a program that does not have its password.
+ */
+async function runPlugin(cluster: Cluster, { session, url }: FakeOpencode, password: string): Promise<string> {
   const { folder } = cluster;
   const written = join(folder, '.config', 'opencode', 'plugins', 'ecliptic.js');
   // Its own runtime takes any file for a module.
   const plugin = join(folder, 'plugin.mjs');
   copyFileSync(written, plugin);
   const script = `
-    import { Ecliptic } from ${JSON.stringify(pathToFileURL(plugin).href)};
-    const { event } = await Ecliptic({ serverUrl: new URL('${url}'), directory: '${folder}' });
+    import http from 'node:http';
+    import { syncBuiltinESMExports } from 'node:module';
+    const { createServer } = http;
+    let server;
+    http.createServer = (on) => (server = createServer(on));
+    syncBuiltinESMExports();
+    const headers = { authorization: 'Basic ' + btoa('opencode:${password}') };
+    const ask = (path, init) => fetch('${url}/session/' + path, { headers, ...init });
+    const client = { session: {
+      get: async ({ path: { id } }) => ((await ask(id)).ok ? { data: { id, version: '1.4.3' } } : { error: {} }),
+      promptAsync: async ({ path: { id }, body }) =>
+        (await ask(id + '/prompt_async', { method: 'POST', body: JSON.stringify(body) })).ok ? {} : { error: {} },
+    } };
+    const { Ecliptic } = await import(${JSON.stringify(pathToFileURL(plugin).href)});
+    const { event } = await Ecliptic({ client, directory: '${folder}' });
     const say = (type, properties) => event({ event: { type, properties } });
     await say('session.created', { info: { id: 'ses_part', parentID: '${session}' } });
     await say('session.idle', { sessionID: 'ses_part' });
-    await say('session.created', { info: { id: '${session}' } });`;
-  const env = { PATH: process.env.PATH!, HOME: folder, OPENCODE_SERVER_PASSWORD: password };
+    await say('session.created', { info: { id: '${session}' } });
+    const own = 'http://127.0.0.1:' + server.address().port + '/session/${session}/prompt_async';
+    console.log((await fetch(own, { method: 'POST', body: '{}' })).status);
+    process.stdin.resume();`;
+  const env = { PATH: process.env.PATH!, HOME: folder };
   const args = ['--input-type=module', '-e', script];
-  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'inherit', 'inherit'] });
-  const [code] = (await once(child, 'close')) as [number];
-  expect(code).toBe(0);
+  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const ended = once(child, 'close');
+  cluster.onEnd(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  const [status] = (await Promise.race([once(child.stdout, 'data'), ended])) as [Buffer];
+  return String(status).trim();
 }
 
 async function tested(cluster: Cluster, node: ProcessNode, name: string): Promise<TestedRow> {
@@ -198,7 +222,7 @@ describe.concurrent('an idle agent’s client', () => {
   );
 
   it(
-    'of opencode is woken through its server, once its plugin has reported the address [ON6]',
+    'of opencode is woken through the server of its plugin, which takes prompts from the node only [ON6]',
     inCluster(async (cluster) => {
       const { node, alice } = await scene(cluster);
       const opencode = await FakeOpencode.start('pass');
@@ -208,7 +232,7 @@ describe.concurrent('an idle agent’s client', () => {
       opencode.onPrompt = reader(bob, heard);
       await bob.call('mesh_peers');
       await cluster.run(['setup', 'opencode', '--hooks', '--yes', '--data', node.data]);
-      await runPlugin(cluster, opencode, 'pass');
+      expect(await runPlugin(cluster, opencode, 'pass')).toBe('401');
       const started = performance.now();
       await alice.call('mesh_send', { to: 'bob', text: 'please review', needs: 'reply' });
       await until(() => heard.length > 0, 'it has read it');

@@ -161,6 +161,20 @@ describe('a task for a swarm', () => {
     expect(aborted).toEqual([1]);
   });
 
+  it('on another node has time while an owner decides there [AP.4]', async () => {
+    there.agent({ id: 'mars', tier: 2, capabilities: ['backend.api'] }).onTask(async (task) => {
+      task.waiting(1, 'waits for the owner’s approval');
+      await new Promise<void>((resolve) => void nodes.runtime.setTimer(resolve, 60_000));
+      task.waiting(0);
+      return 'allowed';
+    });
+    await nodes.until(() => here.registry.findByCapability('backend.api').length > 0);
+    const { view } = await run([
+      { id: 'a', description: 'Slow.', swarm: { capabilities: ['backend.api'] }, timeoutMs: 20_000 },
+    ]);
+    expect(view.tasks[0]).toMatchObject({ phase: 'done', attempt: 1, result: { 'backend.api': 'allowed' } });
+  });
+
   it('that the swarm cannot do comes back to the loop, which retries and then escalates [RL5]', async () => {
     member(here, 'mars', 'backend.api', () => {
       throw new Error('cannot');

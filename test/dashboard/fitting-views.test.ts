@@ -4,8 +4,11 @@ import { fileURLToPath } from 'node:url';
 import axe from 'axe-core';
 import { describe, expect, it, vi } from 'vitest';
 import type { SwarmRow, TaskRow } from '../../src/node/control/rows.js';
+import { ClientProcess } from '../coding-agents/client-process.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { Repository } from '../workspaces/repository.js';
+import { MARKUP } from './agents/desk.js';
 import { browse } from './browser.js';
 
 vi.setConfig({ testTimeout: 180_000 });
@@ -57,6 +60,7 @@ async function busyNode(cluster: Cluster): Promise<{ node: ProcessNode; addresse
   await alice.call('mesh_send', { to: 'operator', text: `Which branch?\n${LONG}`, needs: 'reply' });
   await node.call('send', { as: 'mercury', to: 'mars', payload: LONG, type: 'request' }).catch(() => {});
   await node.call('tell', { to: 'alice', text: LONG });
+  await overlap(cluster, node);
   const [mail] = await node.call<{ thread: string }[]>('inbox', { as: 'operator' });
   const [run] = await node.call<{ id: string }[]>('runs');
   const [task] = await node.call<TaskRow[]>('tasks', { kind: 'proposal', state: 'working' });
@@ -72,6 +76,7 @@ async function busyNode(cluster: Cluster): Promise<{ node: ProcessNode; addresse
       swarms: 'swarms',
       swarm: `swarms/${swarm.id}`,
       documents: 'documents',
+      radar: 'radar',
       document: 'documents/plan',
       providers: 'providers',
       provider: 'providers/saturn',
@@ -83,9 +88,21 @@ async function busyNode(cluster: Cluster): Promise<{ node: ProcessNode; addresse
   };
 }
 
+/** Two agents that have changed the same file of a repository. */
+async function overlap(cluster: Cluster, node: ProcessNode): Promise<void> {
+  const repository = Repository.create();
+  cluster.onEnd(async () => repository.remove());
+  for (const name of ['bob', 'carol']) {
+    const checkout = join(repository.home, name);
+    repository.git('clone', '--quiet', repository.folder, checkout);
+    repository.write({ 'a.txt': name, [`${'long-folder/'.repeat(12)}${MARKUP.replaceAll('/', '')}`]: name }, checkout);
+    await new ClientProcess(cluster, node, name, 'scripted', checkout).call('mesh_peers');
+  }
+}
+
 describe('the views of work and conversations', () => {
   it(
-    'fit on narrow and wide screens, have no serious fault of accessibility, and show markup as text [FC.9 FC.69]',
+    'fit on narrow and wide screens, have no serious fault of accessibility, and show markup as text [FC.9 FC.69 RD.10]',
     inCluster(async (cluster) => {
       const { node, addresses } = await busyNode(cluster);
       for (const scheme of ['dark', 'light'] as const) {
@@ -98,6 +115,7 @@ describe('the views of work and conversations', () => {
             // Every view has a table, a form or messages once its data is there.
             await page.locator('main :is(table, form, .card, .talk > li, .message)').first().waitFor();
             await page.locator('main', { hasText: 'Reading it from the node.' }).waitFor({ state: 'detached' });
+            if (name === 'radar') await page.getByText('2 files').nth(1).waitFor();
             const wide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
             expect.soft(await page.evaluate(wide), `${name} at ${width}`).toBe(0);
             const hidden = 'document.querySelector("main").scrollWidth - document.querySelector("main").clientWidth';

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, type TestContext, vi } from 'vitest';
 import { repositoryKey } from '../../src/coding-agents/leases/register-values.js';
 import { Identity } from '../../src/network/membership/identity.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
@@ -10,34 +10,30 @@ import { NatsServer } from '../nats-server.js';
 import { doubleHolders, LeasePlace, LeaseWatch, REPOSITORY } from './lease-place.js';
 
 const runtime = systemRuntime();
-let endings: (() => unknown)[] = [];
 
-afterEach(async () => {
-  for (const end of endings.reverse()) await end();
-  endings = [];
-});
-
-async function start(): Promise<NatsServer> {
+async function start({ onTestFinished }: TestContext): Promise<NatsServer> {
   const server = await NatsServer.start({ syncAlways: true });
-  endings.push(() => server.stop());
+  onTestFinished(() => server.stop());
   return server;
 }
 
-async function place(servers: readonly NatsServer[], init: Parameters<typeof LeasePlace.open>[1] = {}) {
-  const made = await LeasePlace.open(
-    servers.map(({ url }) => url),
-    init,
-  );
-  endings.push(() => made.stop());
+async function place(
+  { onTestFinished }: TestContext,
+  server: NatsServer,
+  init: Parameters<typeof LeasePlace.open>[1] = {},
+) {
+  const made = await LeasePlace.open([server.url], init);
+  onTestFinished(() => made.stop());
   return made;
 }
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-describe('leases on NATS', () => {
-  it('have one holder when two compete two hundred times, and tokens that only grow [NL.5]', async () => {
-    const server = await start();
-    const places = [await place([server]), await place([server])];
+// Most of the time passes while a device or the broker is away, so the tests wait side by side.
+describe.concurrent('leases on NATS', () => {
+  it('have one holder when two compete two hundred times, and tokens that only grow [NL.5]', async (test) => {
+    const server = await start(test);
+    const places = [await place(test, server), await place(test, server)];
     await vi.waitFor(async () => {
       for (const one of places) expect(await one.take(`own-${one.holder}`)).toBeGreaterThan(0);
     }, 20_000);
@@ -53,31 +49,31 @@ describe('leases on NATS', () => {
     }
   });
 
-  it('give tokens above any that this node saw before it used the broker [NL.6]', async () => {
-    const server = await start();
+  it('give tokens above any that this node saw before it used the broker [NL.6]', async (test) => {
+    const server = await start(test);
     const store = new MemoryStore();
     const alone = await LeasePlace.open([server.url], { store });
-    endings.push(() => alone.stop());
+    test.onTestFinished(() => alone.stop());
     const { tokenSeen } = await import('../../src/coding-agents/leases/seen-tokens.js');
     await alone.stop();
     await store.write([tokenSeen(REPOSITORY, 5_000)]);
-    const moved = await place([server], { store });
+    const moved = await place(test, server, { store });
     const token = await vi.waitFor(async () => {
       const got = await moved.take('src');
       expect(got).toBeGreaterThan(0);
       return got!;
     }, 20_000);
     expect(token).toBeGreaterThan(5_000);
-    const other = await place([server]);
+    const other = await place(test, server);
     await other.connection.ready(5_000);
     expect(await other.take('docs')).toBeGreaterThan(token);
   });
 
-  it('of a device that is gone are taken after ten seconds, and it learns that when it is back', async () => {
-    const server = await start();
+  it('of a device that is gone are taken after ten seconds, and it learns that when it is back', async (test) => {
+    const server = await start(test);
     const [identity, store] = [Identity.create(runtime), new MemoryStore()];
     const gone = await LeasePlace.open([server.url], { identity, store });
-    const left = await place([server]);
+    const left = await place(test, server);
     await gone.connection.ready(5_000);
     const first = await vi.waitFor(async () => {
       const token = await gone.take('src');
@@ -98,20 +94,22 @@ describe('leases on NATS', () => {
     );
     expect(runtime.stopwatch() - from).toBeGreaterThan(7_000);
     expect(token).toBeGreaterThan(first);
-    const back = await place([server], { identity, store });
+    const back = await place(test, server, { identity, store });
     await vi.waitFor(() => expect(back.notices.join()).toContain('You no longer hold src'), { timeout: 5_000 });
     expect(doubleHolders([left, back])).toEqual([]);
   }, 40_000);
 
-  it('of a process that was killed are taken by another device, with a higher token [NL.11]', async () => {
-    const server = await start();
-    const left = await place([server]);
+  it('of a process that was killed are taken by another device, with a higher token [NL.11]', async (test) => {
+    const server = await start(test);
+    const left = await place(test, server);
     await left.connection.ready(5_000);
     const script = fileURLToPath(new URL('lease-holder.ts', import.meta.url));
     const child = spawn(process.execPath, ['--import', 'tsx', script, server.url, 'src'], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    endings.push(() => child.kill('SIGKILL'));
+    test.onTestFinished(() => {
+      child.kill('SIGKILL');
+    });
     const [said] = (await once(child.stdout!, 'data')) as [Buffer];
     const first = Number(said.toString());
     // As long as the process lives, also for longer than a device may be silent.
@@ -131,9 +129,9 @@ describe('leases on NATS', () => {
     expect(token).toBeGreaterThan(first);
   }, 60_000);
 
-  it('are unconfirmed while the broker is away, and confirmed after its restart', async () => {
-    const server = await start();
-    const places = [await place([server]), await place([server])];
+  it('are unconfirmed while the broker is away, and confirmed after its restart', async (test) => {
+    const server = await start(test);
+    const places = [await place(test, server), await place(test, server)];
     const token = await vi.waitFor(async () => {
       const taken = await places[0]!.take('src');
       expect(taken).toBeGreaterThan(0);
@@ -151,14 +149,14 @@ describe('leases on NATS', () => {
     expect(doubleHolders(places)).toEqual([]);
   }, 60_000);
 
-  it('are not forged or freed by a node with the broker’s credentials [NL.4]', async () => {
-    const server = await start();
+  it('are not forged or freed by a node with the broker’s credentials [NL.4]', async (test) => {
+    const server = await start(test);
     const rogue = Identity.create(runtime);
     const isOwn = (node: string) => node !== rogue.key;
-    const [honest, other] = [await place([server], { isOwn }), await place([server], { isOwn })];
+    const [honest, other] = [await place(test, server, { isOwn }), await place(test, server, { isOwn })];
     await vi.waitFor(async () => expect(await honest.take('src')).toBeGreaterThan(0), 20_000);
     expect(await other.take('docs')).toBeGreaterThan(0);
-    const intruder = await place([server], { identity: rogue });
+    const intruder = await place(test, server, { identity: rogue });
     // A node of another owner that writes what a device would: nobody believes it, and its own lease counts nowhere.
     await intruder.connection.ready(5_000);
     await intruder.take('lib');

@@ -196,12 +196,23 @@ export class Cluster {
     const faults = this.#nodes.flatMap((node) =>
       node.log.split('\n').filter((line) => /agent module (threw|left)/.test(line)),
     );
-    // A background node that ended may still be writing its code cache, so a folder that fills again is removed again.
-    if (process.env.ECLIPTIC_KEEP !== '1') {
-      rmSync(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
-    }
+    if (process.env.ECLIPTIC_KEEP !== '1') await removeFolder(this.folder);
     expect(left, 'processes left behind').toEqual([]);
     expect(faults, 'uncaught errors').toEqual([]);
+  }
+}
+
+/** A background node that was told to end may still write into its folder, which is then removed again. */
+async function removeFolder(folder: string): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  for (;;) {
+    try {
+      // The retries of `rmSync` would not remove files that are new.
+      return rmSync(folder, { recursive: true, force: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY' || performance.now() > deadline) throw error;
+      await delay(50);
+    }
   }
 }
 

@@ -208,7 +208,7 @@ const greeting = {
   agentCapabilities: {
     mcpCapabilities: { http: flag !== 'no-http' },
     ...(mode === 'load' && { loadSession: true }),
-    sessionCapabilities: { close: {}, ...(mode === 'resume' && { resume: {} }) },
+    sessionCapabilities: { ...(mode !== 'unclosable' && { close: {} }), ...(mode === 'resume' && { resume: {} }) },
     promptCapabilities: { image: true, embeddedContext: flag !== 'plain' },
   },
   authMethods: mode === 'login' ? [{ id: 'key', name: 'API key' }] : [],
@@ -256,6 +256,11 @@ const app = acp
       const none = { currentValue: 'unknown/unknown', options: [] };
       return { sessionId, configOptions: [{ id: 'model', name: 'Model', category: 'model', type: 'select', ...none }] };
     }
+    if (mode === 'models') {
+      // As Gemini CLI lists them.
+      const availableModels = ['small', 'large'].map((modelId) => ({ modelId, name: modelId }));
+      return { sessionId, models: { currentModelId: 'small', availableModels } };
+    }
     if (mode === 'options') return { sessionId, configOptions: OPTIONS };
     if (mode !== 'modes') return { sessionId };
     const availableModes = ['agent', 'read-only'].map((id) => ({ id, name: id }));
@@ -272,6 +277,14 @@ const app = acp
     session.chosen = { ...session.chosen, [configId]: value };
     return { configOptions: OPTIONS };
   })
+  .onRequest(
+    'session/set_model',
+    (params) => params,
+    ({ params }) => {
+      sessions.get(params.sessionId).chosen = { model: params.modelId };
+      return {};
+    },
+  )
   .onRequest('session/close', ({ params }) => {
     sessions.delete(params.sessionId);
     globalThis.gc?.();

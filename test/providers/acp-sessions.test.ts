@@ -79,6 +79,13 @@ describe('a conversation with a coding agent whose process ended', () => {
     expect((await say(after, 'do:say on')).session.state).toBe('continued');
   });
 
+  it('goes on in the session that the agent cannot close, though there is room for one session only [SN.2]', async () => {
+    const adapter = await started('unclosable', { limits: { memoryMb: 256 } });
+    const { id } = (await say(adapter, 'do:say blue')).session;
+    expect((await say(adapter, 'do:say red', 'sun 2')).session).toMatchObject({ state: 'new' });
+    expect((await say(adapter, 'do:say on')).session).toEqual({ id, state: 'continued' });
+  });
+
   it('goes on with a summary where the agent has lost the session, or works in another folder [SN.3]', async () => {
     const before = await started('load');
     // This agent stores a session with the first `remember` only.
@@ -122,6 +129,13 @@ describe('the sessions of a coding agent', () => {
     // What the agent has chosen already is not set.
     const same = await started('options', { model: 'small', options: { fast: false } });
     expect((await say(same, 'do:chosen')).text).toBe('null');
+  });
+
+  it('have the model of the configuration where the agent lists models beside its options [SN.5]', async () => {
+    const adapter = await started('models', { model: 'large' });
+    expect(JSON.parse((await say(adapter, 'do:chosen')).text)).toEqual({ model: 'large' });
+    const lacks = await started('models', { model: 'huge' });
+    expect(await lacks.health()).toMatchObject({ message: 'mars has no model "huge"; it has: small, large' });
   });
 
   it.each([

@@ -96,7 +96,7 @@ describe('ecliptic watch', () => {
   );
 
   it(
-    'redraws one screen in place on a terminal [FC.47]',
+    'redraws one screen in place on a terminal, and rings it for what begins to wait [FC.47 PM.5]',
     inCluster(async (cluster) => {
       const node = await desk(cluster);
       const command = `stty rows 30 cols 100; exec ${process.execPath} ${BIN} watch --data ${node.data}`;
@@ -111,12 +111,14 @@ describe('ecliptic watch', () => {
       /** The last of the screens that were drawn, without the codes that erase the one before. */
       const screen = () => text.split('\u001b[J').at(-1)!.replaceAll('\r', '');
       await until(() => screen().includes('agents: '), 'watch has begun');
+      expect(text).not.toContain('\u0007');
       await makeItHappen(cluster, node);
       await until(
         () => /for you: 1;[\s\S]*alice \(needs reply\): Which branch\?/.test(screen()),
         'the question is shown',
       );
       const last = screen();
+      expect(text.split('\u0007')).toHaveLength(2);
       expect(last).toMatch(/ecliptic waiting answer mail:\w+ reply TEXT \| done\n/);
       expect(last).toMatch(/refused:\n {2}\d\d:\d\d:\d\d mercury → mars notification ✕ TIER_VIOLATION/);
       expect(last).toMatch(/messages:\n[\s\S]*sun → mars request/);

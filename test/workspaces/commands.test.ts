@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { WorktreeDetail, WorktreeRow } from '../../src/providers/worktree/worktrees.js';
 import type { BranchReport } from '../../src/work/branch-report.js';
+import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { Repository } from './repository.js';
 
@@ -47,6 +48,33 @@ function branchOf(stdout: string): BranchReport {
 }
 
 describe('the worktrees of a program’s tasks', () => {
+  it(
+    'are named in the answer to a plain request, and in that of a task for mesh_task [WT.19]',
+    inCluster(async (cluster) => {
+      repository = Repository.create({ 'a.txt': 'one\n', 'b.txt': 'two\n' });
+      const config = { roster: false, agents: { sun: { tier: 0 as const }, coder: coder(repository.folder) } };
+      const node = await cluster.start('desk', { args: ['--no-dht'], config });
+      await staffed(node, 'coder');
+      const answer = await node.call<string>('request', { as: 'sun', to: 'coder', payload: 'Edit a.txt' });
+      const [, branch] = /^edited a\.txt\n\nbranch (ecliptic\/coder\/\w{8}): 1 commit, 1 file changed, \+1 -0$/.exec(
+        answer,
+      )!;
+      expect(repository.git('show', `${branch}:a.txt`)).toBe('one\nby Edit');
+      // There is nothing to name where nothing was changed.
+      expect(await node.call('request', { as: 'sun', to: 'coder', payload: 'Do nothing' })).toBe('');
+      const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
+      await alice.call('mesh_task', { action: 'offer', to: 'coder', title: 'Alter b.txt' });
+      let shown = '';
+      await until(async () => {
+        shown = await alice.call('mesh_task', { action: 'list' });
+        return shown.includes('done');
+      }, 'the task is done');
+      expect(shown).toMatch(
+        /to coder: done, branch ecliptic\/coder\/\w{8}: 1 commit, .*: Alter b\.txt\n[\s\S]*edited b\.txt/,
+      );
+    }),
+  );
+
   it(
     'give a task a branch with a commit and a diff stat, which the commands list, show, merge and drop [WT.1 WT.2 WT.3]',
     inCluster(async (cluster) => {

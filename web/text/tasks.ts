@@ -61,3 +61,11 @@ export const TASKS_TEXT = {
     result: 'Result',
   },
 } as const;
+
+/** `input required` for `TASK_STATE_INPUT_REQUIRED`. */
+export function stateWord(state: string): string {
+  return state
+    .replace(/^TASK_STATE_/, '')
+    .replaceAll('_', ' ')
+    .toLowerCase();
+}

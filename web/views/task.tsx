@@ -11,9 +11,8 @@ import { Crumb, Facts, Section } from '../parts/table.js';
 import { act, tell } from '../store.js';
 import { keyOf, useRead } from '../stream.js';
 import { PARTS_TEXT } from '../text/parts.js';
-import { TASKS_TEXT } from '../text/tasks.js';
+import { stateWord, TASKS_TEXT } from '../text/tasks.js';
 import { sendAddress } from './send.js';
-import { stateWord } from './tasks.js';
 import { OPERATOR, Thread } from './thread.js';
 
 const OVER = new Set(['completed', 'failed', 'canceled', 'rejected']);

@@ -9,7 +9,7 @@ import { Section, Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { keyOf, useRead } from '../stream.js';
 import { PARTS_TEXT } from '../text/parts.js';
-import { TASKS_TEXT } from '../text/tasks.js';
+import { stateWord, TASKS_TEXT } from '../text/tasks.js';
 import { TaskView } from './task.js';
 
 const PAGE = 100;
@@ -26,14 +26,6 @@ export function Tasks({ rest }: { rest: string }) {
       <TaskList />
     </>
   );
-}
-
-/** `input required` for `TASK_STATE_INPUT_REQUIRED`. */
-export function stateWord(state: string): string {
-  return state
-    .replace(/^TASK_STATE_/, '')
-    .replaceAll('_', ' ')
-    .toLowerCase();
 }
 
 function Runs() {

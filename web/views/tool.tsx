@@ -11,7 +11,7 @@ import { useRead } from '../stream.js';
 import { PARTS_TEXT } from '../text/parts.js';
 import { TOOLS_TEXT } from '../text/tools.js';
 import { OPERATOR } from './thread.js';
-import { Records } from './tools.js';
+import { Records } from './tool-records.js';
 
 interface ToolResult {
   readonly content?: readonly { readonly type: string; readonly text?: string }[];

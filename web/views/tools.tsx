@@ -1,23 +1,21 @@
 import { useState } from 'preact/hooks';
-import type { InvocationRecord } from '../../src/mcp/invocations.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import type { PinRow } from '../../src/mcp/upstream/upstreams.js';
 import type { ToolRow } from '../../src/node/control/rows.js';
 import { Empty, Stale } from '../parts/empty.js';
-import { AgentName, Ago, Id, Json, State } from '../parts/facts.js';
+import { AgentName, State } from '../parts/facts.js';
 import { Unread } from '../parts/read.js';
 import { Section, Table } from '../parts/table.js';
 import { href } from '../route.js';
 import { narrow } from '../store.js';
-import { keyOf, useRead } from '../stream.js';
-import { PARTS_TEXT } from '../text/parts.js';
+import { useRead } from '../stream.js';
 import { TOOLS_TEXT } from '../text/tools.js';
 import { TEXT } from '../text.js';
 import { ToolView } from './tool.js';
+import { Records } from './tool-records.js';
 
 /** Tools in the list; a search finds the others. */
 const SHOWN = 200;
-const RECORDS = 50;
 
 /** Tools, servers and the latest calls; with a name, the form of one tool. */
 export function Tools({ rest }: { rest: string }) {
@@ -92,65 +90,6 @@ function List() {
         </Table>
       )}
     </>
-  );
-}
-
-/** The latest calls, of one tool or of all, newest first. */
-export function Records({ tool }: { tool?: string }) {
-  const limit = tool === undefined ? RECORDS : 1_000;
-  const { value, error } = useRead<readonly InvocationRecord[]>(keyOf('invocations', { limit }));
-  const records = value
-    ?.filter((record) => tool === undefined || record.tool === tool)
-    .slice(-RECORDS)
-    .reverse();
-  return (
-    <Section title={TOOLS_TEXT.records}>
-      {records ? <Stale error={error} /> : <Unread error={error} />}
-      {records?.length === 0 && (
-        <p class="dim">{tool === undefined ? TOOLS_TEXT.noRecordsAtAll : TOOLS_TEXT.noRecords}</p>
-      )}
-      {records && records.length > 0 && (
-        <Table columns={TOOLS_TEXT.recordColumns} label={TOOLS_TEXT.records}>
-          {records.map((record) => (
-            <Record key={record.id} record={record} />
-          ))}
-        </Table>
-      )}
-    </Section>
-  );
-}
-
-function Record({ record }: { record: InvocationRecord }) {
-  const { id, tool, caller, startedAt, durationMs, error, result } = record;
-  return (
-    <tr>
-      <td>
-        <Ago at={startedAt} />
-      </td>
-      <th scope="row">
-        <a class="mono" href={href('tools', tool)}>
-          {tool}
-        </a>
-      </th>
-      <td>
-        <AgentName address={caller} />
-      </td>
-      <td class="mono nowrap">{PARTS_TEXT.ms(durationMs)}</td>
-      <td class="why">
-        {error ? (
-          <p class="bad">
-            <span aria-hidden="true">✕</span> <code>{error.code}</code> {error.message}
-          </p>
-        ) : (
-          <State state={TOOLS_TEXT.ok} />
-        )}
-        <Json value={record.arguments} label={TOOLS_TEXT.arguments} />
-        {result !== undefined && <Json value={result} label={TOOLS_TEXT.result} />}
-      </td>
-      <td>
-        <Id id={id} />
-      </td>
-    </tr>
   );
 }
 

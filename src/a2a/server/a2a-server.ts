@@ -37,7 +37,7 @@ type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles
 /** The agent that a task names, one with its skill, or the first with a project that takes tasks. */
 function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentRequest): string {
   const { profiles, registry } = components;
-  if (agent !== undefined) return staffed(registry.candidate(agent));
+  if (agent !== undefined) return staffed(registry.candidate(agent), skill === undefined ? [] : [skill]);
   if (skill !== undefined) return agentsWithSkill(components, skill)[0]!;
   let vacancy: Failure | undefined;
   for (const known of profiles.withProject) {
@@ -63,17 +63,17 @@ function agentsWithSkill({ mcp, registry }: ChoiceComponents, skill: string): re
   const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => registry.entry(owner) !== undefined);
   const tool = tools.find((entry) => entry.fullName === skill || entry.key === skill);
   const owner = tool && registry.entry(tool.owner);
-  if (owner) return [staffed(owner, `"${tool.fullName}" is a tool, which is called over MCP; `)];
+  if (owner) return [staffed(owner, [], `"${tool.fullName}" is a tool, which is called over MCP; `)];
   const able = registry.entriesWithCapability(skill);
-  const open = able.filter(({ card }) => !vacancyFor(card, 'task'));
+  const open = able.filter(({ card }) => !vacancyFor(card, 'task', [skill]));
   if (open.length > 0) return open.toSorted(byPreference).map(({ address }) => address);
-  if (able[0]) return [staffed(able[0])];
+  if (able[0]) return [staffed(able[0], [skill])];
   throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
 }
 
 /** Throws `NO_WORKER` for an agent that takes no tasks. */
-function staffed({ address, card }: RegistryEntry, hint = ''): string {
-  const vacancy = vacancyFor(card, 'task');
+function staffed({ address, card }: RegistryEntry, skills: readonly string[], hint = ''): string {
+  const vacancy = vacancyFor(card, 'task', skills);
   if (vacancy) throw new EclipticError(vacancy.code, `${hint}${vacancy.reason}`, { agentId: address });
   return address;
 }

@@ -1,12 +1,10 @@
 import { createHmac } from 'node:crypto';
-import { wait } from '../../runtime/async.js';
-import { backoffMs } from '../../runtime/backoff.js';
-import { describeError, EclipticError } from '../../runtime/errors.js';
+import { EclipticError } from '../../runtime/errors.js';
 import { Fifo } from '../../runtime/fifo.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Connections } from '../../system/fetch/exchange.js';
-import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
 import { AllowList, type AllowPrivate, parseTarget, resolveTarget, systemResolve } from '../../system/fetch/target.js';
+import { postWebhook } from '../../system/fetch/webhook.js';
 import { refuse } from '../protocol/reading.js';
 import type { TaskEvent } from '../protocol/task-machine.js';
 import { isTerminal } from '../protocol/task-rules.js';
@@ -21,9 +19,6 @@ export interface PushDeliveryComponents {
   onTold: (sequence: number, over: boolean) => void;
 }
 
-const ATTEMPTS = 5;
-const FIRST_DELAY_MS = 1_000;
-const TIMEOUT_MS = 15_000;
 /** Events that may wait for one webhook; above that, the oldest are dropped. */
 const MAX_WAITING = 1_000;
 /** Progress is recorded when the queue is empty, and after this many events. */
@@ -92,21 +87,15 @@ export class PushDelivery {
 
   async #send({ sequence, event }: TaskEvent): Promise<boolean> {
     const { runtime, connections, allowPrivate } = this.#components;
-    const { signal } = this.#ended;
     const body = JSON.stringify(event);
     const headers = { ...this.#headersFor(body), 'Ecliptic-Event-Id': `${this.taskId}:${sequence}` };
-    const options = { method: 'POST', headers, body, timeoutMs: TIMEOUT_MS, redirects: 0, connections, allowPrivate };
-    for (let attempt = 1; attempt <= ATTEMPTS && !signal.aborted; attempt++) {
-      try {
-        const { status } = await guardedFetch(runtime, this.#config.url, { ...options, signal });
-        if (status < 500 && status !== 429) return true;
-      } catch (error) {
-        const fields = { task: this.taskId, attempt, reason: describeError(error) };
-        runtime.logger.debug(fields, 'webhook not reached');
-      }
-      if (attempt < ATTEMPTS) await wait(runtime, backoffMs(attempt - 1, FIRST_DELAY_MS), signal);
-    }
-    return false;
+    const outcome = await postWebhook(runtime, this.#config.url, {
+      ...{ headers, body, connections, allowPrivate, signal: this.#ended.signal },
+      onFailure: (attempt, reason) => {
+        runtime.logger.debug({ task: this.taskId, attempt, reason }, 'webhook not reached');
+      },
+    });
+    return 'status' in outcome;
   }
 
   #headersFor(body: string): Record<string, string> {

@@ -3,13 +3,16 @@ import { Fifo } from '../../runtime/fifo.js';
 import { stepTask, type TaskEvent, type TaskInput, type TaskModel } from '../protocol/task-machine.js';
 import { endsStream, isTerminal, settlesSend } from '../protocol/task-rules.js';
 import type { Message, Task, TaskState } from '../protocol/types.js';
-import type { TaskRecord, TaskRecords } from './task-records.js';
+import type { TaskRecord, TaskRecords, TaskSteps } from './task-records.js';
 
 /** Notified of events after they are stored, or of the error that ended storing. */
 export interface TaskWatcher {
   happened(events: readonly TaskEvent[], task: Task): void;
   broke?(error: EclipticError): void;
 }
+
+/** A task as it was created. */
+type TaskOrigin = Omit<TaskSteps, 'input'>;
 
 /** Returned if everything is stored already. */
 export const STORED: Promise<void> = Promise.resolve();
@@ -32,9 +35,19 @@ export class StoredTask {
   #saving: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #broken: EclipticError | undefined;
+  /** What everything so far follows from, while that is its creation and one input. */
+  #steps: TaskSteps | undefined;
+  #origin: TaskOrigin | undefined;
 
-  constructor(records: TaskRecords, record: TaskRecord, events: readonly TaskEvent[], stopAgent: () => void) {
+  constructor(
+    records: TaskRecords,
+    record: TaskRecord,
+    events: readonly TaskEvent[],
+    stopAgent: () => void,
+    origin?: TaskOrigin,
+  ) {
     this.#records = records;
+    this.#origin = origin;
     this.#record = record;
     this.#shown = record.model;
     this.#unsaved = events;
@@ -82,6 +95,7 @@ export class StoredTask {
   setResumable(): void {
     this.#record = { ...this.#record, resumable: true };
     this.#dirty = true;
+    this.#origin = undefined;
   }
 
   /** Throws if the machine refuses the input; resolves when the result is stored. */
@@ -92,6 +106,8 @@ export class StoredTask {
       this.#record = { ...this.#record, model: step.model };
       this.#unsaved = this.#unsaved.length === 0 ? step.events : [...this.#unsaved, ...step.events];
       this.#dirty = true;
+      this.#steps = this.#origin && { ...this.#origin, input };
+      this.#origin = undefined;
       if (step.effects.includes('stop-agent')) this.#stopAgent();
     }
     return this.saved();
@@ -153,9 +169,12 @@ export class StoredTask {
   #save(): Promise<void> | undefined {
     const events = this.#unsaved;
     const record = this.#record;
+    const steps = this.#steps;
     this.#unsaved = [];
     this.#dirty = false;
-    const kept = this.#records.save(record, events);
+    this.#steps = undefined;
+    this.#origin = undefined;
+    const kept = this.#records.save(record, events, steps);
     if (!kept) {
       this.#show(record, events);
       return undefined;

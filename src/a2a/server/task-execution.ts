@@ -6,7 +6,7 @@ import { createTask, exchangesOf, type NewTask, type TaskEvent, type TaskInput }
 import { isInterrupted, requireSameMessage } from '../protocol/task-rules.js';
 import type { Artifact, Message, Metadata, Part } from '../protocol/types.js';
 import { STORED, StoredTask } from './stored-task.js';
-import type { TaskRecord, TaskTerms } from './task-records.js';
+import type { TaskRecord, TaskSteps, TaskTerms } from './task-records.js';
 import {
   type AgentCall,
   endOf,
@@ -95,12 +95,14 @@ export class TaskExecution extends TimedExecution implements TaskCallListener {
   }
 
   #create(): StoredTask {
-    const { model, events } = createTask(this.#task);
-    return this.#keeping({ ...this.terms, resumable: false, model }, events);
+    const { terms } = this;
+    const task = this.#task;
+    const { model, events } = createTask(task);
+    return this.#keeping({ ...terms, resumable: false, model }, events, { terms, task });
   }
 
-  #keeping(record: TaskRecord, events: readonly TaskEvent[]): StoredTask {
-    return new StoredTask(this.#components.records, record, events, () => this.#stopCall());
+  #keeping(record: TaskRecord, events: readonly TaskEvent[], origin?: Omit<TaskSteps, 'input'>): StoredTask {
+    return new StoredTask(this.#components.records, record, events, () => this.#stopCall(), origin);
   }
 
   /** Calls the agent. Returns the result itself if the agent answers at once. Throws for a message that fits no envelope. */

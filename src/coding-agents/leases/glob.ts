@@ -59,6 +59,16 @@ export function literalGlob(path: string): string {
   return normalText(path).replace(/[*?[{]/g, (sign) => `[${sign}]`);
 }
 
+/** Tells of a path whether the glob matches it. Paths with another beginning are told without a comparison. */
+export function coverOf(glob: string): (path: string) => boolean {
+  const [beginning = ''] = /^[^*?[{]*/.exec(glob)!;
+  return (path) => {
+    const literal = literalGlob(path);
+    const canMatch = literal.startsWith(beginning) || beginning.startsWith(`${literal}/`) || literal.includes('[');
+    return canMatch && overlaps(glob, literal);
+  };
+}
+
 /** The cost of comparing this glob: the characters of all its brace expansions. */
 export function weightOf(glob: string): number {
   return alternatives(glob).reduce((sum, text) => sum + text.length, 0);

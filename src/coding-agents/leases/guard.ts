@@ -4,13 +4,15 @@ import { literalGlob } from './glob.js';
 import type { Leases } from './leases.js';
 
 /** The clients whose hooks the guard supports. */
-export const GUARDED_CLIENTS = ['claude-code', 'codex', 'gemini', 'cursor'] as const;
+export const GUARDED_CLIENTS = ['claude-code', 'codex', 'gemini', 'cursor', 'opencode'] as const;
 export type GuardedClient = (typeof GUARDED_CLIENTS)[number];
 
-/** A call of a tool that would write files. */
+/** A call of a tool that would write files, or run a shell command. */
 export interface WritingCall {
   readonly folder: string;
   readonly paths: readonly string[];
+  /** A shell command that mentions git. */
+  readonly command?: string;
 }
 
 /** The output of a hook, and its exit code. */
@@ -34,9 +36,11 @@ const PATH_FIELDS = [
   'source',
   'destination',
 ];
+/** Tools that run a shell command, by their own name or at the end of an MCP server's. */
+const RUNS = /(?:^|_|:|\.)(?:bash|shell|local_shell|exec_command|run_shell_command|run_command|execute_command)$/i;
 const PATCHED = /^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\r?$/gm;
 
-/** The files that a hooked tool call would write; undefined if none, or if they cannot be told. */
+/** The files that a hooked tool call would write, and its shell command; undefined if neither, or if they cannot be told. */
 export function readHook(text: string, folder: string): WritingCall | undefined {
   let said: unknown;
   try {
@@ -51,10 +55,12 @@ export function readHook(text: string, folder: string): WritingCall | undefined 
   );
   const named = typeof tool_name === 'string' && WRITES.test(tool_name) ? pathsIn(input) : [];
   const paths = [...new Set([...named, ...patched])].slice(0, MAX_PATHS);
-  if (paths.length === 0) return undefined;
+  const runs = patched.length === 0 && typeof tool_name === 'string' && RUNS.test(tool_name);
+  const command = runs ? commandIn(input) : undefined;
+  if (paths.length === 0 && command === undefined) return undefined;
   const [root] = Array.isArray(workspace_roots) ? workspace_roots : [];
   const at = [cwd, root, folder].find((one) => typeof one === 'string' && one !== '');
-  return { folder: at as string, paths };
+  return { folder: at as string, paths, ...(command !== undefined && { command }) };
 }
 
 export function allow(client: GuardedClient): HookAnswer {
@@ -72,6 +78,7 @@ export function deny(client: GuardedClient, reason: string): HookAnswer {
       return { stdout: JSON.stringify(output), stderr: '', code: 0 };
     }
     case 'codex':
+    case 'opencode':
       return { stdout: '', stderr: reason, code: 2 };
     case 'gemini':
       return { stdout: JSON.stringify({ decision: 'deny', reason }), stderr: '', code: 0 };
@@ -80,6 +87,14 @@ export function deny(client: GuardedClient, reason: string): HookAnswer {
       return { stdout: JSON.stringify(output), stderr: '', code: 0 };
     }
   }
+}
+
+/** A command is a text, or the words of one. */
+function commandIn(input: unknown): string | undefined {
+  const { command } = (input ?? {}) as { readonly command?: unknown };
+  const words = Array.isArray(command) && command.every((word) => typeof word === 'string') ? command : undefined;
+  const text = words?.map((word: string) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ') ?? command;
+  return typeof text === 'string' && /\bgit\b/.test(text) ? text : undefined;
 }
 
 function pathsIn(input: unknown): string[] {
@@ -115,24 +130,36 @@ export interface GuardQuestion {
   readonly proves: boolean;
 }
 
-export interface Denial {
-  readonly path: string;
-  readonly holder: string;
-  readonly glob: string;
-  readonly until: string;
-  readonly why: string;
-}
+/** Why a write or a git operation is stopped: another agent has reserved the file, has changed it, or works in the folder. */
+export type Denial =
+  | {
+      readonly type: 'lease';
+      readonly path: string;
+      readonly holder: string;
+      readonly glob: string;
+      readonly until: string;
+      readonly why: string;
+    }
+  | { readonly type: 'changed'; readonly path: string; readonly holder: string; readonly branch: string | null }
+  | {
+      readonly type: 'git';
+      readonly command: string;
+      readonly holder: string;
+      readonly folder: string;
+      /** The changed files that it would overwrite or remove; it moves HEAD or the index if there are none. */
+      readonly paths: readonly string[];
+    };
 
 /** The leases of other agents on these files. */
 export async function askGuard(leases: Leases, { paths, proves, ...from }: GuardQuestion): Promise<Denial[]> {
-  const checkout = real(from.folder);
+  const checkout = realPath(from.folder);
   const { names, certain } = leases.participants.spokenForBy({ ...from, checkout });
   if (proves && certain) leases.proveGuard(names[0]!);
   const own = new Set(names.map((name) => leases.address(name)));
   const wanted = new Map<string, { id: string; glob: string; path: string }[]>();
   for (const path of paths) {
-    const file = real(resolve(from.folder, path));
-    const repository = await leases.repositoryAt(existing(dirname(file)));
+    const file = realPath(from.folder, path);
+    const repository = await leases.repositoryAt(existingFolder(dirname(file)));
     const within = relative(repository.root, file);
     if (within === '' || within === '..' || within.startsWith(`..${sep}`)) continue;
     const one = { id: path, glob: literalGlob(within), path };
@@ -147,31 +174,60 @@ export async function askGuard(leases: Leases, { paths, proves, ...from }: Guard
       if (own.has(lease.holder)) continue;
       const path = files.find((file) => file.glob === glob)!.path;
       const until = new Date(lease.expiresAt).toISOString();
-      denials.push({ path, holder: lease.holder, glob: lease.glob, until, why: lease.why });
+      denials.push({ type: 'lease', path, holder: lease.holder, glob: lease.glob, until, why: lease.why });
     }
   }
   return denials;
 }
 
-/** The text that a model or a person reads when the guard denies a write. */
+/** The text that a model or a person reads when the guard denies a call. */
 export function reasonFor(denials: readonly Denial[]): string {
-  const lines = denials.slice(0, 10).map(({ path, holder, glob, until, why }) => {
-    return `${path}: ${holder} holds ${glob} until ${until}${why && ` (${why})`}`;
-  });
-  const more = denials.length > lines.length ? [`and ${denials.length - lines.length} more`] : [];
-  const advice =
-    'Do not change it in another way. Work elsewhere, ask the holder with mesh_send, or take it with mesh_lease when it is free.';
-  return ['Reserved by another agent:', ...lines, ...more, advice].join('\n');
+  return [
+    ...listed('Reserved by another agent:', denials, 'lease', ({ path, holder, glob, until, why }) => {
+      return `${path}: ${holder} holds ${glob} until ${until}${why && ` (${why})`}`;
+    }),
+    ...listed('Changed by another agent and not committed:', denials, 'changed', ({ path, holder, branch }) => {
+      return `${path}: changed by ${holder}${branch === null ? '' : ` on ${branch}`}`;
+    }),
+    ...listed('Would take work away from another agent in the same folder:', denials, 'git', (denial) => {
+      const { command, holder, folder, paths } = denial;
+      const what = paths.length === 0 ? 'its HEAD and index' : `its changes in ${paths.slice(0, 5).join(', ')}`;
+      return `${command}: ${holder} works in ${folder}, and would lose ${what}`;
+    }),
+  ].join('\n');
+}
+
+const ADVICE: Readonly<Record<Denial['type'], string>> = {
+  lease:
+    'Do not change it in another way. Work elsewhere, ask the holder with mesh_send, or take it with mesh_lease when it is free.',
+  changed:
+    'Do not change it in another way. Work elsewhere, or ask that agent with mesh_send. If both of you must change it, take it with mesh_lease first.',
+  git: 'Do not run it in another way. Use a worktree of your own (git worktree add), or ask that agent with mesh_send.',
+};
+const MAX_LINES = 10;
+
+function listed<T extends Denial['type']>(
+  head: string,
+  denials: readonly Denial[],
+  type: T,
+  lineOf: (denial: Extract<Denial, { type: T }>) => string,
+): string[] {
+  const lines = denials.filter((one): one is Extract<Denial, { type: T }> => one.type === type).map(lineOf);
+  if (lines.length === 0) return [];
+  const more = lines.length > MAX_LINES ? [`and ${lines.length - MAX_LINES} more`] : [];
+  return [head, ...lines.slice(0, MAX_LINES), ...more, ADVICE[type]];
 }
 
 /** The path without symbolic links, also of a file that does not exist yet. */
-function real(path: string): string {
+export function realPath(...parts: readonly string[]): string {
+  const path = resolve(...parts);
   if (existsSync(path)) return realpathSync(path);
   const folder = dirname(path);
-  return folder === path ? path : join(real(folder), basename(path));
+  return folder === path ? path : join(realPath(folder), basename(path));
 }
 
-function existing(folder: string): string {
+/** The folder, or the nearest above it that exists. */
+export function existingFolder(folder: string): string {
   const above = dirname(folder);
-  return existsSync(folder) || above === folder ? folder : existing(above);
+  return existsSync(folder) || above === folder ? folder : existingFolder(above);
 }

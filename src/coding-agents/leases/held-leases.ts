@@ -15,6 +15,7 @@ interface HeldLeasesComponents {
   store: Store;
   /** Sends mail to a member, which may be away. */
   notify: (holder: string, text: string) => Promise<void>;
+  onChange: () => void;
 }
 
 /** The fraction of its time after which the holder is warned. */
@@ -48,12 +49,15 @@ export class HeldLeases {
     for (const lease of leases) this.#leases.set(lease.id, lease);
     const { store } = this.#components;
     await store.write(leases.map((lease) => leaseTable.put({ place: 'held', ...lease, warned: lease.warned ? 1 : 0 })));
+    this.#components.onChange();
     this.#lookLater();
   }
 
   async remove(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
     for (const id of ids) this.#leases.delete(id);
-    if (ids.length > 0) await this.#components.store.write([leaseTable.delete({ place: 'held', id: ids })]);
+    this.#components.onChange();
+    await this.#components.store.write([leaseTable.delete({ place: 'held', id: ids })]);
   }
 
   /** Ends a lease before its time, and tells its holder why. */

@@ -69,6 +69,7 @@ export class Leases {
   /** The latest change of each holder's leases in a repository. */
   readonly #turns = new Map<string, Promise<void>>();
   #timer: Timer | undefined;
+  readonly #listeners = new Set<() => void>();
   #refreshing: Promise<void> | undefined;
   #again = false;
   #closed = false;
@@ -84,8 +85,8 @@ export class Leases {
     const leases = new Leases(components);
     const { participants } = leases;
     const rows = await store.read(leaseTable, { where: { place: 'held' } });
-    const notify = (holder: string, text: string) => leases.#notify(holder, text);
-    leases.#held = new HeldLeases({ runtime, store, notify }, rows);
+    const notify = (holder: string, text: string) => leases.notify(holder, text);
+    leases.#held = new HeldLeases({ runtime, store, notify, onChange: () => leases.#changed() }, rows);
     const onMet = () => leases.#refresh();
     const devices = await LeaseDevices.open({ runtime, store, network, participants, onMet });
     const about = {
@@ -126,6 +127,11 @@ export class Leases {
     return this.#authority.keeperOf(repository);
   }
 
+  /** Calls back when members come or go, or when what they hold changes. */
+  onChange(listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
   joined(name: string, { checkout, client, ancestors = [] }: Newcomer): void {
     this.participants.join(name, { checkout, client, ancestors });
     const holder = this.address(name);
@@ -134,6 +140,7 @@ export class Leases {
       ({ id }) => {
         this.participants.worksIn(name, id);
         this.#devices.tellHere(this.participants.here);
+        this.#changed();
       },
       (error: unknown) => this.#components.runtime.logger.warn({ err: error, checkout }, 'repository not identified'),
     );
@@ -142,6 +149,7 @@ export class Leases {
   left(name: string): void {
     this.participants.leave(name);
     this.#devices.tellHere(this.participants.here);
+    this.#changed();
     this.#refresh();
   }
 
@@ -241,6 +249,7 @@ export class Leases {
 
   close(): void {
     this.#closed = true;
+    this.#listeners.clear();
     this.#timer?.cancel();
     this.#held.close();
     this.#authority.close();
@@ -338,7 +347,7 @@ export class Leases {
       await this.#held.put([{ ...lease, id: settled.id, token: settled.token }]);
     }
     if (lease.token === 0)
-      await this.#notify(holder, `Your lease on ${glob} is confirmed, with token ${settled.token}.`);
+      await this.notify(holder, `Your lease on ${glob} is confirmed, with token ${settled.token}.`);
   }
 
   #isConfirmed(lease: HeldLease): boolean {
@@ -360,6 +369,10 @@ export class Leases {
     return this.participants.hasBeenHere(name) || this.#components.runtime.now() - this.#startedAt > RETURN_MS;
   }
 
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
   #complain(error: unknown, message: string): void {
     if (!this.#closed) this.#components.runtime.logger.error({ err: error }, message);
   }
@@ -367,13 +380,14 @@ export class Leases {
   async #tellReclaimed([lease]: readonly Lease[], reclaimed: readonly Lease[]): Promise<void> {
     if (!lease || reclaimed.length === 0) return;
     const from = reclaimed.map(({ glob, holder }) => `${glob} from ${nameIn(holder)}`).join(', ');
-    await this.#notify(
+    await this.notify(
       lease.holder,
       `You took ${from}, whose process is gone. It was told; its work there may be unfinished.`,
     );
   }
 
-  async #notify(holder: string, text: string): Promise<void> {
+  /** Sends mail to a member of this node, which may be away. */
+  async notify(holder: string, text: string): Promise<void> {
     const name = nameIn(holder);
     const payload = { text, mesh: { needs: 'none', hops: 0 } };
     const envelope = this.#factory.create({

@@ -4,6 +4,7 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import { branchIn, describeBranch } from '../../work/branch-report.js';
 import type { Engagement, Negotiation, ReceivedProposal } from '../../work/proposals/proposal.js';
 import { usageIn } from '../../work/usage.js';
+import { waitingIn } from '../../work/waiting-report.js';
 import { Waiters } from './member-mail.js';
 
 export interface OfferedTask {
@@ -16,6 +17,8 @@ export interface GivenTask {
   readonly negotiation: Negotiation;
   outcome: { readonly state: 'done' | 'failed'; readonly text: string } | undefined;
   progress: string | undefined;
+  /** The branch with its work, in words. */
+  branch: string | undefined;
 }
 
 /** Tasks remembered in each direction, open or ended. */
@@ -139,16 +142,17 @@ export class MemberTasks {
     const { proposalId: id } = negotiation.proposal;
     const known = this.#given.get(id);
     if (known) return known;
-    const task: GivenTask = { negotiation, outcome: undefined, progress: undefined };
+    const task: GivenTask = { negotiation, outcome: undefined, progress: undefined, branch: undefined };
     this.#given.set(id, task);
     negotiation.onProgress((value) => {
       const branch = branchIn(value);
-      if (branch) task.progress = oneLine(describeBranch(branch), NEWS_CHARS);
-      else if (!usageIn(value)) task.progress = oneLine(textOf(value), NEWS_CHARS);
+      if (branch) task.branch = oneLine(describeBranch(branch), NEWS_CHARS);
+      else if (!usageIn(value) && waitingIn(value) === undefined) task.progress = oneLine(textOf(value), NEWS_CHARS);
     });
     const end = (state: 'done' | 'failed', text: string) => {
       task.outcome = { state, text };
-      this.#tell(() => `Task ${id} ${state}: ${oneLine(text, NEWS_CHARS)}; mesh_task list shows it whole.`);
+      const work = task.branch === undefined ? '' : ` (${task.branch})`;
+      this.#tell(() => `Task ${id} ${state}${work}: ${oneLine(text, NEWS_CHARS)}; mesh_task list shows it whole.`);
     };
     negotiation.result.then(
       (value) => end('done', textOf(value)),

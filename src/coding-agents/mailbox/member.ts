@@ -5,6 +5,7 @@ import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentCard } from '../../mesh/schemas.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Leases } from '../leases/leases.js';
+import type { Radar } from '../radar/radar.js';
 import type { LetterLog } from './letter-log.js';
 import { type LoopGuard, Repeats } from './loop-guard.js';
 import type { MemberMail, OpenLetter } from './member-mail.js';
@@ -23,6 +24,7 @@ export interface MemberComponents {
   log: LetterLog;
   loops: LoopGuard;
   leases: Leases;
+  radar: Radar | undefined;
   relationOf: (address: string) => Provenance['relation'];
   /** Allows the agent at that address to write back. */
   acquaint: (address: string) => Promise<void>;
@@ -49,6 +51,7 @@ export class Member {
   readonly log: LetterLog;
   readonly loops: LoopGuard;
   readonly leases: Leases;
+  readonly radar: Radar | undefined;
   readonly tasks: MemberTasks;
   readonly repeats: Repeats;
   readonly acquaint: MemberComponents['acquaint'];
@@ -67,6 +70,7 @@ export class Member {
     this.log = components.log;
     this.loops = components.loops;
     this.leases = components.leases;
+    this.radar = components.radar;
     this.acquaint = components.acquaint;
     this.#relationOf = components.relationOf;
     this.repeats = new Repeats(this.runtime);

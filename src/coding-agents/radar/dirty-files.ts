@@ -20,10 +20,29 @@ const STATUS_MS = 10_000;
 const FIELDS: Readonly<Record<string, number>> = { '1': 8, u: 10, '?': 1 };
 const BRANCH = '# branch.head ';
 
-/** Reads without taking the lock of the index, which the agent at work may need. */
-export async function dirtyFiles(git: Git, place: GitPlace): Promise<Dirty> {
-  const said = await git.run(place, STATUS, { timeoutMs: STATUS_MS, env: { GIT_OPTIONAL_LOCKS: '0' } });
+/** Takes no lock of the index, which the agent at work may need; a path is no pattern. */
+const ENVIRONMENT = { GIT_OPTIONAL_LOCKS: '0', GIT_LITERAL_PATHSPECS: '1' };
+
+/** The changed files of a worktree, or of these paths in it. */
+export async function dirtyFiles(git: Git, place: GitPlace, paths: readonly string[] = []): Promise<Dirty> {
+  const scope = paths.length === 0 ? [] : ['--', ...paths];
+  const said = await git.run(place, [...STATUS, ...scope], { timeoutMs: STATUS_MS, env: ENVIRONMENT });
   return readStatus(said);
+}
+
+/** What is known, with these paths read again. */
+export function withPaths({ files }: Dirty, paths: readonly string[], read: Dirty): Dirty {
+  const again = new Set(paths);
+  const kept = files.filter((file) => !isIn(file, again));
+  return { ...read, files: [...new Set([...kept, ...read.files])].sort() };
+}
+
+/** Is the file one of the paths, or in a folder that is? */
+function isIn(file: string, paths: ReadonlySet<string>): boolean {
+  for (let end = file.length; end > 0; end = file.lastIndexOf('/', end - 1)) {
+    if (paths.has(file.slice(0, end))) return true;
+  }
+  return false;
 }
 
 export function readStatus(output: string): Dirty {
@@ -33,7 +52,8 @@ export function readStatus(output: string): Dirty {
   for (const line of output.split('\0')) {
     if (line.startsWith(BRANCH)) branch = line.slice(BRANCH.length);
     const path = pathIn(line);
-    if (path === undefined) continue;
+    // A repository within the repository is no file of it.
+    if (path === undefined || path.endsWith('/')) continue;
     if (files.length < MAX_DIRTY_FILES && path.length <= MAX_PATH_CHARS) files.push(path);
     else more++;
   }

@@ -1,5 +1,5 @@
 import type { Step } from '../../runtime/machine.js';
-import { literalGlob, overlaps } from '../leases/glob.js';
+import { coverOf } from '../leases/glob.js';
 
 /** A worktree and the files in it that are changed and not committed. */
 export interface DirtyPlace {
@@ -120,7 +120,7 @@ function overlapsIn({ places, leases }: RadarState, repository: string): [string
     }
     for (const lease of reserved) {
       if (place.agents.includes(lease.holder)) continue;
-      const paths = place.files.filter((path) => overlaps(lease.glob, literalGlob(path))).sort();
+      const paths = place.files.filter(coverOf(lease.glob)).sort();
       if (paths.length > 0) found.push([`${key}\n\n${lease.id}`, { repository, places: [place], lease, paths }]);
     }
   }

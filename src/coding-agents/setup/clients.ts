@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { type Entry, type HooksInit, hooksEntry, jsonEntry, opencodePlugin, tomlEntry } from './entries.js';
+import { type Entry, type HooksInit, hooksEntry, jsonEntry, tomlEntry } from './entries.js';
+import { guardPluginEntry, wakePluginEntry } from './opencode-plugins.js';
 
 /** The machine as setup sees it. */
 export interface Machine {
@@ -29,6 +30,10 @@ export interface Client extends Place {
   readonly guard?: Place;
   /** Tells the user how to make the client trust hooks. */
   readonly hookTrust?: string;
+  /** When mail reaches a session by these hooks. */
+  readonly wakes?: string;
+  /** The tools whose edits the guard stops. */
+  readonly guards?: string;
 }
 
 interface HookedInit extends Pick<HooksInit, 'events' | 'head'> {
@@ -52,13 +57,15 @@ export const CLIENTS: readonly Client[] = [
       exists(join(home, '.claude.json')) || exists(join(home, '.claude')) || has('claude'),
     file: ({ home }) => join(home, '.claude.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ type: 'stdio', command, args, env: {} })),
+    wakes: 'an idle session is woken when mail arrives (2.1.224 or later)',
+    guards: 'Edit, Write and NotebookEdit',
     ...hooked({
       client: 'claude-code',
       file: ({ home }) => join(home, '.claude', 'settings.json'),
       events: ['SessionStart', 'Stop', 'SessionEnd'],
       hook: (command) => ({ hooks: [commandHook(command)] }),
       guardEvent: 'PreToolUse',
-      guardHook: (command) => ({ matcher: 'Edit|Write|MultiEdit|NotebookEdit', hooks: [commandHook(command)] }),
+      guardHook: (command) => ({ matcher: 'Edit|Write|MultiEdit|NotebookEdit|Bash', hooks: [commandHook(command)] }),
     }),
   },
   {
@@ -73,13 +80,15 @@ export const CLIENTS: readonly Client[] = [
     ]),
     hookTrust:
       'Codex skips hooks that you have not trusted, without a word: start codex, and trust those of ecliptic under /hooks',
+    wakes: 'an idle session in a terminal is woken when mail arrives (0.149 or later), one of "codex exec" is not',
+    guards: 'apply_patch',
     ...hooked({
       client: 'codex',
       file: (machine) => join(codexFolder(machine), 'hooks.json'),
       events: ['SessionStart', 'Stop'],
       hook: (command) => ({ hooks: [commandHook(command)] }),
       guardEvent: 'PreToolUse',
-      guardHook: (command) => ({ matcher: 'apply_patch|Edit|Write', hooks: [commandHook(command)] }),
+      guardHook: (command) => ({ matcher: 'apply_patch|Edit|Write|Bash', hooks: [commandHook(command)] }),
     }),
   },
   {
@@ -88,13 +97,18 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.gemini')) || has('gemini'),
     file: ({ home }) => join(home, '.gemini', 'settings.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+    wakes: 'no program can wake an idle session; mail is delivered at the end of a turn',
+    guards: 'write_file and replace',
     ...hooked({
       client: 'gemini',
       file: ({ home }) => join(home, '.gemini', 'settings.json'),
       events: ['SessionStart', 'AfterAgent', 'SessionEnd'],
       hook: (command) => ({ hooks: [geminiHook(NAME, command)] }),
       guardEvent: 'BeforeTool',
-      guardHook: (command) => ({ matcher: 'write_file|replace', hooks: [geminiHook(`${NAME}-guard`, command)] }),
+      guardHook: (command) => ({
+        matcher: 'write_file|replace|run_shell_command',
+        hooks: [geminiHook(`${NAME}-guard`, command)],
+      }),
     }),
   },
   {
@@ -103,6 +117,9 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.cursor')) || has('cursor-agent'),
     file: ({ home }) => join(home, '.cursor', 'mcp.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+    wakes:
+      'no program can wake an idle session; mail is delivered at the end of a turn (not tested with Cursor itself)',
+    guards: 'Write, Edit, StrReplace and Delete (not tested with Cursor itself)',
     ...hooked({
       client: 'cursor',
       file: ({ home }) => join(home, '.cursor', 'hooks.json'),
@@ -110,7 +127,7 @@ export const CLIENTS: readonly Client[] = [
       events: ['sessionStart', 'stop', 'sessionEnd'],
       hook: (command) => ({ command }),
       guardEvent: 'preToolUse',
-      guardHook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete' }),
+      guardHook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete|Shell' }),
     }),
   },
   {
@@ -133,8 +150,14 @@ export const CLIENTS: readonly Client[] = [
     }),
     hooks: {
       file: (machine) => join(opencodeFolder(machine), 'plugins', `${NAME}.js`),
-      entry: opencodePlugin,
+      entry: wakePluginEntry,
     },
+    guard: {
+      file: (machine) => join(opencodeFolder(machine), 'plugins', `${NAME}-guard.js`),
+      entry: guardPluginEntry,
+    },
+    wakes: 'an idle session is woken when mail arrives (1.x)',
+    guards: 'edit, write and apply_patch',
   },
 ];
 

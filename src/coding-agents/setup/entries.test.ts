@@ -141,7 +141,7 @@ describe('setup with guards', () => {
     apply();
     expect(guard()).toEqual([]);
     const [claude] = JSON.parse(read('.claude/settings.json')).hooks.PreToolUse;
-    expect(claude.matcher).toBe('Edit|Write|MultiEdit|NotebookEdit');
+    expect(claude.matcher).toBe('Edit|Write|MultiEdit|NotebookEdit|Bash');
     const command = "/usr/bin/node '/opt/my tools/bin/ecliptic' guard --client";
     expect(claude.hooks[0].command).toBe(`${command} claude-code --data /d`);
     expect(JSON.parse(read('.codex/hooks.json')).hooks.PreToolUse[0].hooks[0].command).toContain(`${command} codex`);

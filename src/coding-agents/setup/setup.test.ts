@@ -108,14 +108,25 @@ describe('setup', () => {
     });
   });
 
-  it('says which hooks must be trusted, and which clients cannot be guarded [T-A13]', () => {
+  it('says which hooks must be trusted, who is woken, and what each guard covers and does not [T-A13]', () => {
     const { setup } = home(HOMES);
     const notes = (id: string, asked: { hooks: boolean; guard: boolean }) => setup.notes(setup.clients([id]), asked);
-    expect(notes('codex', { hooks: false, guard: true })).toEqual([expect.stringMatching(/trust.*\/hooks/)]);
+    const covers = (tools: string) =>
+      expect.stringMatching(new RegExp(`guard covers .*${tools}.*does not cover shell`));
+    expect(notes('codex', { hooks: false, guard: true })).toEqual([
+      covers('apply_patch'),
+      expect.stringMatching(/trust.*\/hooks/),
+    ]);
     expect(notes('codex', { hooks: false, guard: false })).toEqual([]);
-    expect(notes('opencode', { hooks: true, guard: true })).toEqual([expect.stringContaining('edits are not stopped')]);
-    expect(notes('vscode', { hooks: true, guard: true })).toHaveLength(2);
-    expect(notes('gemini', { hooks: true, guard: true })).toEqual([]);
+    expect(notes('opencode', { hooks: true, guard: true })).toEqual([
+      expect.stringMatching(/idle session is woken/),
+      covers('write'),
+    ]);
+    expect(notes('gemini', { hooks: true, guard: false })).toEqual([expect.stringMatching(/no program can wake/)]);
+    expect(notes('vscode', { hooks: true, guard: true })).toEqual([
+      expect.stringMatching(/no hooks/),
+      expect.stringMatching(/edits are not stopped/),
+    ]);
   });
 
   it('creates missing folders, and removes them again', () => {

@@ -81,10 +81,17 @@ export class Setup {
     });
   }
 
+  /** What the hooks and guards do in each client, and what they do not. */
   notes(clients: readonly Client[], asked: { readonly hooks: boolean; readonly guard: boolean }): string[] {
-    return clients.flatMap(({ title, hooks, guard, hookTrust }) => [
+    return clients.flatMap(({ title, hooks, guard, hookTrust, wakes, guards }) => [
+      ...(asked.hooks && hooks && wakes ? [`${title}: ${wakes}`] : []),
       ...(asked.hooks && !hooks
         ? [`${title} has no hooks by which mail could reach it: it sees mail when it asks`]
+        : []),
+      ...(asked.guard && guard && guards
+        ? [
+            `${title}: the guard covers ${guards}, and git operations that take work from another agent; it does not cover shell commands otherwise, or tools of other MCP servers`,
+          ]
         : []),
       ...(asked.guard && !guard ? [`${title} has no hook that could guard files: its edits are not stopped`] : []),
       ...(((asked.hooks && hooks) || (asked.guard && guard)) && hookTrust ? [hookTrust] : []),

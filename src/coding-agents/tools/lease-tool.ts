@@ -6,6 +6,7 @@ import { type Conflict, type Lease, MAX_GLOBS, type Operation } from '../leases/
 import type { LeaseLabel } from '../leases/leases.js';
 import type { Repository } from '../leases/repository.js';
 import type { Member } from '../mailbox/member.js';
+import { pathsText, placeText } from '../radar/notices.js';
 import { invalid, type MeshTool, read } from './tool.js';
 
 const Arguments = z.strictObject({
@@ -17,6 +18,7 @@ const Arguments = z.strictObject({
 
 const DEFAULT_TTL_S = 1_800;
 const LEAST_TTL_S = 10;
+const MAX_CHANGED = 5;
 
 const MEANING: Readonly<Record<LeaseLabel, string>> = {
   guarded: 'guarded: every agent’s edits there are checked; shell commands are not',
@@ -49,7 +51,8 @@ export const leaseTool: MeshTool = async (member, given) => {
     const last = 'Work elsewhere, ask the holder with mesh_send, or try again when it ends.';
     return { text: [first, ...lines, last].join('\n') };
   }
-  if (action === 'check') return { text: checked(member, repository, globs!, label) };
+  const changed = globs ? changedElsewhere(member, repository, globs) : [];
+  if (action === 'check') return { text: [checked(member, repository, globs!, label), ...changed].join('\n') };
   if (leases.length === 0) {
     const mine = ownLeases(member, repository).map(({ glob }) => glob);
     return { text: `You hold no lease on that. You hold: ${mine.join(', ') || 'nothing'}.` };
@@ -63,6 +66,7 @@ export const leaseTool: MeshTool = async (member, given) => {
     `${action === 'take' ? 'Taken' : 'Renewed'}: ${named} until ${expires_at}${token === null ? '' : `, token ${token}`}.`,
     ...(from.length > 0 ? [`Reclaimed, because its holder is gone: ${from.join(', ')}.`] : []),
     `It is ${MEANING[label]}.`,
+    ...(action === 'take' ? changed : []),
   ];
   return { text: text.join('\n') };
 };
@@ -88,6 +92,20 @@ function checked(member: Member, repository: Repository, globs: readonly string[
     return until.length === 0 ? `${glob}: free (${label})` : `${glob}: yours, ${until.join(', ')}`;
   });
   return lines.join('\n');
+}
+
+/** Files there that others have changed and not committed, as far as the radar knows. */
+function changedElsewhere(member: Member, { id, root }: Repository, globs: readonly string[]): string[] {
+  const own = { folder: root, agents: [member.leases.address(member.name)] };
+  const found = member.radar?.changedBy(id, globs, own) ?? [];
+  if (found.length === 0) return [];
+  const isSandboxed = member.registry.entry(member.name)?.sandboxId !== undefined;
+  const lines = found.slice(0, MAX_CHANGED).map(({ place, paths }) => {
+    const who = isSandboxed ? 'others' : placeText(place, (address) => member.names.display(address));
+    return `${pathsText(paths)}: changed by ${who}, not committed`;
+  });
+  const more = found.length > lines.length ? [`and in ${found.length - lines.length} more folders`] : [];
+  return ['Changed elsewhere, so agree before you edit:', ...lines, ...more];
 }
 
 /** A path or glob relative to the repository. */

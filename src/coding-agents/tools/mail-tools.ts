@@ -203,7 +203,7 @@ export const lookupTool: MeshTool = async (member, args) => {
   if (id !== undefined) return lookUp(member, id, most);
   if (query === undefined) throw invalid('give an id or a query');
   const rows = await member.log.search(member.name, query, most);
-  return { text: rows.length === 0 ? 'Nothing found.' : rows.map((row) => excerpt(member, row)).join('\n') };
+  return { text: rows.length === 0 ? 'Nothing found.' : excerpts(member, rows) };
 };
 
 async function lookUp(member: Member, id: string, most: number) {
@@ -217,18 +217,24 @@ async function lookUp(member: Member, id: string, most: number) {
   const story =
     receipt?.story.map(({ state, reason }) => (reason ? `${state} (${oneLine(reason, 200)})` : state)) ?? [];
   const thread = row?.thread ? await member.log.thread(member.name, row.thread, most) : [];
-  const others = thread.filter((other) => other.id !== id).map((other) => excerpt(member, other));
+  const others = thread.filter((other) => other.id !== id);
   const text = [
-    ...(row ? [excerpt(member, row)] : []),
+    ...(row ? [`${whose(member, row)}.`] : []),
     ...(story.length > 0 ? [`State: ${story.join(' → ')}.`] : []),
     ...(row
       ? [row.sent ? 'You wrote:' : 'They wrote:', quoted(cutToAnswer(row.text), member.mark())]
       : ['Not read yet; mesh_inbox shows it.']),
-    ...(others.length > 0 ? ['In the same thread:', ...others] : []),
+    ...(others.length > 0 ? ['In the same thread:', excerpts(member, others)] : []),
   ].join('\n');
   return { text };
 }
 
-function excerpt({ names }: Member, { id, sent, peer, text }: LetterRow): string {
-  return `${id} ${sent ? 'to' : 'from'} ${names.display(peer)}: ${oneLine(text, EXCERPT_CHARS)}`;
+/** One line for each message, in one fence: each line begins with an id, and none can be forged, since line ends are gone. */
+function excerpts(member: Member, rows: readonly LetterRow[]): string {
+  const lines = rows.map((row) => `${whose(member, row)}: ${oneLine(row.text, EXCERPT_CHARS)}`);
+  return quoted(lines.join('\n'), member.mark());
+}
+
+function whose({ names }: Member, { id, sent, peer }: LetterRow): string {
+  return `${id} ${sent ? 'to' : 'from'} ${names.display(peer)}`;
 }

@@ -4,7 +4,8 @@ import { asContent, textsOf } from '../../mcp/result-text.js';
 import { joinAddress } from '../../mesh/address.js';
 import type { AgentCard, AgentStatus } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { hasHandler, seesMailOf } from '../mailbox/member.js';
+import { hasHandler, type Member, seesMailOf } from '../mailbox/member.js';
+import { pathsText } from '../radar/notices.js';
 import { type MeshTool, read } from './tool.js';
 
 const PeersArguments = z.strictObject({
@@ -21,6 +22,7 @@ const CallArguments = z.strictObject({
 const MAX_PEERS = 50;
 const MAX_UNSTAFFED = 30;
 const SUMMARY_CHARS = 120;
+const MAX_FOLDERS = 3;
 const CALL_MS = 25_000;
 
 interface PeerRow {
@@ -29,6 +31,8 @@ interface PeerRow {
   readonly sees_mail: string;
   readonly summary: string;
   readonly capabilities: readonly string[];
+  /** What it has changed and not committed, as far as the radar knows. */
+  readonly changed: string;
   /** A handler answers for it, not a coding agent or a person. */
   readonly handled: boolean;
 }
@@ -40,7 +44,10 @@ export const peersTool: MeshTool = async (member, args) => {
   const wanted = match?.toLowerCase();
   const present = registry.listAll(member.name).filter(({ id, node }) => node !== undefined || id !== member.name);
   const rows = [
-    ...present.map((card) => presentRow(card, names.display(joinAddress(card.id, card.node)))),
+    ...present.map((card) => {
+      const address = joinAddress(card.id, card.node ?? registry.nodeKey);
+      return presentRow(card, names.display(address), changedBy(member, address));
+    }),
     ...names.away(member.name).map((address) => awayRow(names.display(address))),
   ];
   const matching = rows.filter((row) => wanted === undefined || JSON.stringify(row).toLowerCase().includes(wanted));
@@ -57,19 +64,32 @@ export const peersTool: MeshTool = async (member, args) => {
   return { text: matching.length === 0 ? `${text}\nNo other agents${wanted ? ' match' : ''}.` : text };
 };
 
-function presentRow(card: AgentCard, name: string): PeerRow {
+/** Only agents whose card the member sees are asked about. */
+function changedBy({ radar, leases }: Member, address: string): string {
+  const places = radar?.places.filter(({ agents, files }) => files.length > 0 && agents.includes(address)) ?? [];
+  return places
+    .slice(0, MAX_FOLDERS)
+    .map(({ files, branch, repository }) => {
+      const where = branch === undefined ? '' : `, branch ${oneLine(branch, 60)}`;
+      return `${pathsText(files)} (${oneLine(leases.nameOf(repository), 60)}${where})`;
+    })
+    .join('; ');
+}
+
+function presentRow(card: AgentCard, name: string, changed: string): PeerRow {
   return {
     name,
     state: card.status === undefined || card.status.state === 'ready' ? 'present' : card.status.state,
     sees_mail: card.status?.state === 'unstaffed' ? 'offline' : seesMailOf(card),
     summary: oneLine(card.description, SUMMARY_CHARS),
     capabilities: card.capabilities.map(({ id }) => oneLine(id, 60)),
+    changed,
     handled: hasHandler(card),
   };
 }
 
 function awayRow(name: string): PeerRow {
-  return { name, state: 'away', sees_mail: 'offline', summary: '', capabilities: [], handled: false };
+  return { name, state: 'away', sees_mail: 'offline', summary: '', capabilities: [], changed: '', handled: false };
 }
 
 /** Coding agents and people first, then agents that a handler or program answers for, then those that cannot work. */
@@ -79,10 +99,10 @@ function rankOf({ state, sees_mail, handled }: PeerRow): number {
   return handled ? 1 : 0;
 }
 
-function peerLine({ name, state, sees_mail, summary, capabilities }: PeerRow): string {
+function peerLine({ name, state, sees_mail, summary, capabilities, changed }: PeerRow): string {
   const mark = state === 'present' || state === 'away' ? sees_mail : state === 'tools' ? 'tools only' : state;
   const can = capabilities.length > 0 ? ` (can: ${capabilities.join(', ')})` : '';
-  return `${name} [${mark}]${can}${summary && `: ${summary}`}`;
+  return `${name} [${mark}]${can}${summary && `: ${summary}`}${changed && `; has changed ${changed}`}`;
 }
 
 /** One line for all of them: they can do nothing. */

@@ -114,13 +114,14 @@ function offeredLine(member: Member, id: string, { proposal, engagement, ended }
   return `${id} from ${member.names.display(proposal.from)} (${state}): ${title}${details(member, proposal.input)}`;
 }
 
-function givenLine(member: Member, id: string, { negotiation, outcome, progress }: GivenTask): string {
+function givenLine(member: Member, id: string, { negotiation, outcome, progress, branch }: GivenTask): string {
   const { status, rejectionReason, taskDescription } = negotiation.proposal;
   const to = negotiation.to === undefined ? 'no agent yet' : member.names.display(negotiation.to);
   const state = outcome?.state ?? progress ?? status;
+  const work = branch === undefined ? '' : `, ${branch}`;
   const why = rejectionReason === undefined ? '' : ` (${oneLine(rejectionReason, 200)})`;
   const words = outcome?.state === 'done' ? `\n${quoted(cutToAnswer(outcome.text), member.mark())}` : '';
-  return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
+  return `${id} to ${to}: ${state}${work}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
 }
 
 /** The input of an offer, which a peer wrote. */

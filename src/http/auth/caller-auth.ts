@@ -14,6 +14,11 @@ export const ANONYMOUS: Party = outsider('anonymous');
 /** A caller without a token, if the node is open. Guests cannot be told apart. */
 export const GUEST: Party = outsider('guest');
 
+/** An agent of this node or a caller with a token: neither a guest, who cannot be told apart, nor an agent of another node. */
+export function isKnownCaller({ address, node }: Party): boolean {
+  return node === undefined && address !== GUEST.address && address !== ANONYMOUS.address;
+}
+
 function outsider(address: string, sandboxId?: string): Party {
   return Object.freeze({ address, node: undefined, tier: 3, sandboxId });
 }

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { describeError } from '../../runtime/errors.js';
 import { type Environment, fileFault, programFault } from '../../system/process/environment.js';
 import { type LoadedConfig, type Path, refuseValues } from './load.js';
-import { readMcpServers, readWorkers } from './providers.js';
+import { readMcpServers, readNotify, readWorkers } from './providers.js';
 import { kindsOf } from './worker-schema.js';
 
 /** The parts of a program's configuration that decide whether it can be started. */
@@ -46,6 +46,10 @@ export function checkPresence({ config, file, folder }: LoadedConfig, env: Envir
   for (const { name, endpoint } of servers) {
     if (endpoint.kind === 'stdio') note(['mcpServers', name, 'command'], () => program(endpoint));
   }
+  note(['notify', 'webhook'], () => {
+    readNotify(config.notify ?? {}, env);
+    return undefined;
+  });
   if (faults.length > 0) refuseValues(file, faults);
 }
 

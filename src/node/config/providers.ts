@@ -15,7 +15,7 @@ import {
   type SecretSetting,
   type SecretSettings,
 } from '../../system/secrets/credential-source.js';
-import type { AgentConfig, McpServerConfig } from './schema.js';
+import type { AgentConfig, McpServerConfig, NotifyConfig } from './schema.js';
 import type {
   JailConfig,
   ModelAgentConfig,
@@ -251,6 +251,24 @@ export function readRemoteAgents(config: RemoteAgentsConfig): Extract<WorkerInit
 }
 
 type EndpointConfig = Exclude<Extract<RemoteAgentsConfig, readonly unknown[]>[number], string>;
+
+/** How the owner wants to be told, with its variables filled in. */
+export interface NotifySettings {
+  readonly bell: boolean;
+  readonly desktop: boolean;
+  readonly webhook: { readonly url: string; readonly headers: SecretSettings } | undefined;
+}
+
+/** Throws `INVALID_CONFIG` for a webhook whose variables or address are wrong. */
+export function readNotify({ bell = true, desktop = false, webhook }: NotifyConfig, env: Environment): NotifySettings {
+  if (!webhook) return { bell, desktop, webhook };
+  const variables = new Variables(env);
+  const url = variables.expand(webhook.url);
+  if (!/^https?:/.test(url) || !URL.canParse(url)) {
+    throw new EclipticError('INVALID_CONFIG', 'notify.webhook.url must be an http or https URL', {});
+  }
+  return { bell, desktop, webhook: { url, headers: variables.expandAll(webhook.headers) } };
+}
 
 function toEndpoint(one: string | EndpointConfig): EndpointConfig {
   return typeof one === 'string' ? { url: one } : one;

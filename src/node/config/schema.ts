@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { QUIET_HOURS } from '../../coding-agents/wake/wake-machine.js';
+import { WAITING_KINDS } from '../../http/dashboard/facts.js';
 import { LIMITS } from '../../mesh/limits.js';
 import {
   AgentCardSchema,
@@ -231,6 +232,25 @@ const CredentialsSchema = z.strictObject({
     .describe('How long work in progress may use the old value after a rotation. Default 30,000.'),
 });
 
+const NotifySchema = z.strictObject({
+  bell: z.boolean().optional().describe('Ring the terminals of "ecliptic up" and "ecliptic watch". Default true.'),
+  desktop: z.boolean().optional().describe('Show a notification on the desktop of this machine. Default false.'),
+  webhook: z
+    .strictObject({
+      url: z.string().min(1).describe(`Gets a POST with JSON, as chat services take it. ${variables}`),
+      headers: z.record(z.string(), secretSetting).optional().describe('Sent with it, such as Authorization.'),
+    })
+    .optional()
+    .describe('A private address must be listed in http.allowPrivate. Default: none.'),
+  kinds: z
+    .array(z.enum(WAITING_KINDS))
+    .min(1)
+    .optional()
+    .describe('Default: everything that "ecliptic waiting" lists.'),
+});
+
+export type NotifyConfig = z.input<typeof NotifySchema>;
+
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 export const ConfigSchema = z
@@ -244,6 +264,13 @@ export const ConfigSchema = z
       .optional()
       .describe(
         'Agents of this node by id, or the list of their workers; an id of a Planetary agent staffs that agent.',
+      ),
+    workspaces: z
+      .array(z.string().min(1).max(4_096))
+      .max(64)
+      .optional()
+      .describe(
+        'Folders, relative to this file, that the tools of the roster may read for every caller. Agents of this node may use the folder of this file too, and a coding agent its checkout.',
       ),
     model: ModelSchema.optional().describe('The model that does the work of each Planetary agent without a worker.'),
     tiers: TierRoutingConfigSchema.optional().describe('Which tiers may open conversations with which.'),
@@ -276,6 +303,9 @@ export const ConfigSchema = z
       })
       .optional()
       .describe('The node that "ecliptic mcp" starts in the background.'),
+    notify: NotifySchema.optional().describe(
+      'How the owner is told that something waits: mail, approvals, questions, …',
+    ),
     credentials: CredentialsSchema.optional().describe('How secrets of providers are stored.'),
     policy: ActionRulesSchema.optional(),
     onramp: z
@@ -305,6 +335,17 @@ export const ConfigSchema = z
       .optional()
       .describe('Coding agents that connect with "ecliptic mcp".'),
     hierarchy: HierarchySchema.optional(),
+    collections: z
+      .strictObject({
+        contextChars: z
+          .int()
+          .nonnegative()
+          .max(100_000)
+          .optional()
+          .describe('Characters of rules and notes that a worker gets with each task. 0 for none. Default 6,000.'),
+      })
+      .optional()
+      .describe('Memory, house rules and taste, which the nodes of a mesh share.'),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');

@@ -9,6 +9,7 @@ import type { Denial } from '../../coding-agents/leases/guard.js';
 import type { Overview } from '../../coding-agents/overview.js';
 import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
+import { COLLECTIONS } from '../../collections/entry.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { PageLink } from '../../http/dashboard/dashboard.js';
 import {
@@ -51,6 +52,7 @@ import { type Approval, VerdictSchema } from '../../system/approvals/approval-qu
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import type { BranchReport } from '../../work/branch-report.js';
+import type { NotifyResult } from '../notify/owner-notifier.js';
 import type { Backup } from './backup.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
@@ -58,6 +60,7 @@ import {
   type CallEvent,
   type Diagnosis,
   type DocumentRow,
+  type EntryRow,
   type HistoryRow,
   type LeaseLine,
   type MailRow,
@@ -144,6 +147,7 @@ const messageType = oneOf(A2AMessageTypeSchema.options).optional();
 const recipient = { to: string, capability: string };
 const credential = { provider: required, name: string, workspace: string };
 const document = { name: required, as: string };
+const collection = oneOf(COLLECTIONS).optional();
 const session = { session: required };
 
 /** Every operation of the control socket. The server validates with this table, and the client's types come from it. */
@@ -177,7 +181,7 @@ export const API = {
   receipt: takes(id).gives<{ id: string; state: string; over: boolean; story: Receipt }>(),
   /** The latest rows that fit into one reply; earlier ones are asked for with `before`. */
   log: takes({ thread: string, agent: string, text: string, since: number, before: number, limit: count }).gives<
-    JournalRow[]
+    (JournalRow & { readonly text?: string })[]
   >(),
   /** The latest routed messages with their verdicts, oldest first; earlier ones are asked for with `before`. */
   messages: takes({ thread: string, agent: string, text: string, before: number, limit: upTo(500) }).gives<
@@ -251,6 +255,10 @@ export const API = {
   stateHistory: takes(document).gives<HistoryRow[]>(),
   stateWatch: takes(document).gives<void, { readonly by: string | null; readonly content: unknown }>(),
 
+  entries: takes({ ...as, query: string, tag: string, collection, limit: upTo(50) }).gives<EntryRow[]>(),
+  'entries.add': takes({ ...as, text: required, tags: texts, collection }).gives<EntryRow>(),
+  'entries.forget': takes({ ...id, ...as, collection }).gives<EntryRow>(),
+
   tools: takes(as).gives<ToolRow[]>(),
   resources: takes(as).gives<ResourceRow[]>(),
   prompts: takes(as).gives<PromptRow[]>(),
@@ -287,6 +295,10 @@ export const API = {
   'waiting.answer': takes({ ...id, action: oneOf(WAITING_ACTIONS), text: string, local: boolean }).gives<Answered>(),
   /** The answer to an item that no longer waits, by its whole id; null where none is known. */
   'waiting.answered': takes({ ...id, local: boolean }).gives<GivenAnswer | null>(),
+  /** How the owner is told that something waits; `bell` also holds for programs that show it on a terminal. */
+  notify: nothing.gives<{ readonly bell: boolean; readonly ways: readonly string[] }>(),
+  /** Sends the owner a test notification by each configured way. */
+  'notify.test': nothing.gives<NotifyResult[]>(),
   /** The state of the node in numbers. */
   status: nothing.gives<NodeStatus>(),
   /** What became of any id. With `local`, the owner's other devices are not asked. */
@@ -333,6 +345,8 @@ export const API = {
   'editor.answer': takes({ ...session, call: z.int(), result: string, error: string }).gives<void>(),
   overview: nothing.gives<Overview>(),
   tell: takes({ to: required, text: required, replyTo: string }).gives<{ id: string; to: string; thread: string }>(),
+  /** Answers a message to the owner. */
+  reply: takes({ ...id, text: required }).gives<{ id: string; to: string; thread: string; answers: string }>(),
   'owner.shown': takes({ ids: texts }).gives<void>(),
   'owner.done': takes({ ids: texts }).gives<void>(),
   held: nothing.gives<HeldRow[]>(),
@@ -342,6 +356,12 @@ export const API = {
   'leases.release': takes(id).gives<LeaseLine>(),
   'guard.ask': takes({
     ...{ client: required, folder: required, paths: texts, ancestors: processes, proves: boolean },
+    operations: z
+      .array(
+        z.object({ command: required, folder: z.string(), paths: z.exactOptional(z.array(z.string()).readonly()) }),
+      )
+      .readonly()
+      .optional(),
   }).gives<Denial[]>(),
   /** A hook of a client ran; the pointer is the text that the client is to continue with. */
   'wake.hook': takes({

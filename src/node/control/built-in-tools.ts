@@ -1,4 +1,4 @@
-import { ANONYMOUS, GUEST, OPERATOR } from '../../http/auth/caller-auth.js';
+import { isKnownCaller, OPERATOR } from '../../http/auth/caller-auth.js';
 import type { Story } from '../../http/dashboard/facts.js';
 import type { Offer } from '../../mcp/catalogue.js';
 import { toolResult } from '../../mcp/results.js';
@@ -56,7 +56,7 @@ export function offerBuiltInTools({ node }: Pick<ControlContext, 'node'>, on: Us
       },
     ),
   ];
-  mcp.offerBuiltIn(BUILT_IN, offers, isKnown);
+  mcp.offerBuiltIn(BUILT_IN, offers, isKnownCaller);
 
   /** A shortened id would tell which other ids there are, so it is not looked up; all others get the same answer. */
   async function storyFor(id: string, caller: Party): Promise<Story> {
@@ -70,11 +70,6 @@ export function offerBuiltInTools({ node }: Pick<ControlContext, 'node'>, on: Us
       throw isUnknown ? notSeen(id) : error;
     }
   }
-}
-
-/** Agents of this node and callers with a token; not guests, who cannot be told apart, nor agents of other nodes. */
-function isKnown({ address, node }: Party): boolean {
-  return node === undefined && address !== GUEST.address && address !== ANONYMOUS.address;
 }
 
 type Run = (params: Readonly<Record<string, unknown>>, caller: Party) => Promise<unknown>;

@@ -91,6 +91,11 @@ export function codingAgentMethods({
         throw new EclipticError('AGENT_NOT_FOUND', `no agent is called "${to}"`, error.details, error);
       }
     },
+    async reply({ id: given, text }) {
+      const id = await toOwner(given);
+      const from = await codingAgents.writerToOwner(id);
+      return { ...(await codingAgents.tell(from, text, id)), answers: id };
+    },
     'owner.shown'({ ids = [] }) {
       codingAgents.showOwner(ids);
     },
@@ -103,9 +108,13 @@ export function codingAgentMethods({
       const { leases } = codingAgents;
       return leaseLine(await leases.revoke(completeId(given, await leases.list())));
     },
-    async 'guard.ask'({ paths = [], ancestors = [], proves = false, ...about }) {
+    async 'guard.ask'({ paths = [], operations = [], ancestors = [], proves = false, ...about }) {
       const { leases, names } = codingAgents;
-      const denials = await askGuard(leases, { ...about, paths, ancestors, proves });
+      const question = { ...about, paths, ancestors, proves };
+      const reserved = await askGuard(leases, question);
+      const isFree = reserved.length === 0;
+      const changed = await codingAgents.editGuard?.ask({ ...question, operations, proves: proves && isFree });
+      const denials = [...reserved, ...(changed ?? [])];
       return denials.map((denial) => ({ ...denial, holder: names.display(denial.holder) }));
     },
     async 'wake.hook'({ client, event, payload, ancestors = [], env = {} }) {

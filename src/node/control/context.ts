@@ -3,6 +3,7 @@ import type { Agent } from '../../agent/agent.js';
 import type { AgentInit } from '../../agent/agent-init.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
+import type { Collections } from '../../collections/collections.js';
 import type { Documents } from '../../documents/documents.js';
 import type { Dashboard } from '../../http/dashboard/dashboard.js';
 import type { Gateway } from '../../http/gateway.js';
@@ -35,7 +36,9 @@ import type { Telemetry } from '../../telemetry/telemetry.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import type { AnswerRecord } from '../devices/answer-record.js';
 import type { OwnerDevices } from '../devices/owner-devices.js';
+import type { RadarReports } from '../devices/radar-reports.js';
 import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
+import type { OwnerNotifier } from '../notify/owner-notifier.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
 import type { CallContext } from './server.js';
@@ -52,6 +55,7 @@ interface ControlledNode {
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
   readonly documents: Documents;
+  readonly collections: Collections | undefined;
   readonly objects: Objects;
   readonly swarms: Swarms;
   /** Present on a node with a store. */
@@ -97,6 +101,9 @@ export interface ControlContext {
   /** The owner's other devices, and what waits on them. Absent on a node without a network. */
   readonly devices: OwnerDevices | undefined;
   readonly elsewhere: WaitingElsewhere | undefined;
+  /** Tells the owner of what begins to wait. */
+  readonly notifier: OwnerNotifier;
+  readonly radarReports: RadarReports | undefined;
   readonly store: StoreOperations;
   readonly wakes: Wakes;
   readonly telemetry: Pick<Telemetry, 'history'>;

@@ -1,6 +1,7 @@
 import { checkParams, type Method } from './api.js';
 import { offerBuiltInTools } from './built-in-tools.js';
 import { codingAgentMethods } from './coding-agent-methods.js';
+import { collectionMethods } from './collection-methods.js';
 import type { ControlContext, Handlers } from './context.js';
 import { dashboardSource } from './dashboard-source.js';
 import { documentMethods } from './document-methods.js';
@@ -31,6 +32,7 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...workMethods(context),
     ...swarmMethods(context),
     ...documentMethods(context),
+    ...collectionMethods(context),
     ...objectMethods(context),
     ...mcpMethods(context),
     ...operationMethods(context),
@@ -48,9 +50,14 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...statusMethods(context, { ...others, ...waiting }),
   } satisfies Handlers;
   offerBuiltInTools(context, handlers);
+  context.notifier.start(async () => (await handlers.waiting({})).items);
   context.dashboard.begin(dashboardSource(context, handlers));
   const methods = checked(handlers);
-  context.devices?.begin(methods);
+  const { devices, radarReports: reports } = context;
+  devices?.begin({
+    ...methods,
+    ...(reports && { 'radar.report': (report, { device }) => void reports.take(device!.node, report) }),
+  });
   return methods;
 }
 

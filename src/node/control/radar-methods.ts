@@ -1,44 +1,39 @@
-import type { Watched } from '../../coding-agents/radar/radar.js';
-import { DeviceRadarSchema, overlapsOf, Radar } from '../../coding-agents/radar/radar.js';
+import { DeviceRadarSchema, overlapsOf } from '../../coding-agents/radar/device-radar.js';
 import type { DirtyPlace, Overlap } from '../../coding-agents/radar/radar-machine.js';
 import { describeError } from '../../runtime/errors.js';
+import type { Told } from '../devices/device-exchange.js';
 import type { ControlContext, Handlers } from './context.js';
 import type { RadarView } from './rows.js';
+
+const NOTHING = { places: [], leases: [], skipped: [] };
 
 /** Which files are changed in which worktree, here and on the owner's other devices, and where they overlap. */
 export function radarMethods({
   node,
-  codingAgents,
-  worktrees,
+  codingAgents: { radar, names },
   devices,
-  git,
-}: Pick<ControlContext, 'codingAgents' | 'worktrees' | 'devices' | 'git'> & {
+}: Pick<ControlContext, 'codingAgents' | 'devices'> & {
   node: Pick<ControlContext['node'], 'registry'>;
 }) {
-  const { leases, names } = codingAgents;
+  /** The last answer of each device. */
+  const told = new Map<string, Told>();
+  devices?.onRemoved((device) => told.delete(device));
   const key = node.registry.nodeKey ?? '';
-  const radar = new Radar({ git, leases, device: key });
-  const watched = async (): Promise<Watched[]> => {
-    const checkouts = await Promise.all(
-      leases.participants.checkouts.map(async ([name, checkout]) => {
-        const { root } = await leases.repositoryAt(checkout);
-        return { folder: root, place: { folder: root }, of: root, agents: [name] };
-      }),
-    );
-    return [...checkouts, ...worktrees.places];
-  };
   const shown = (place: DirtyPlace & { readonly name: string }) => {
     return { ...place, agents: place.agents.map((address) => names.display(address)) };
   };
   return {
     async radar({ local }): Promise<RadarView> {
-      const own = { device: key, name: devices?.ownName ?? '', ...(await radar.look(await watched())) };
+      await radar?.settled();
+      const own = { device: key, name: devices?.ownName ?? '', ...(radar?.seen ?? NOTHING) };
       if (local || !devices) return viewOf([own], [], shown);
       const missing: RadarView['missing'][number][] = [];
       const others = await Promise.all(
         devices.list().map(async ({ node: device, name }) => {
           try {
-            const { places, leases, skipped } = DeviceRadarSchema.parse(await devices.ask(device, 'radar', {}));
+            const answer = await devices.askAgain(device, 'radar', told.get(device));
+            told.set(device, answer);
+            const { places, leases, skipped } = DeviceRadarSchema.parse(answer.result);
             return [{ device, name, places, leases, skipped }];
           } catch (error) {
             missing.push({ device, name, reason: describeError(error) });

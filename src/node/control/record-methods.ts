@@ -2,6 +2,7 @@ import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import { presentState } from '../../mail/receipt.js';
 import { receiptOf } from '../../mail/receipts.js';
 import type { InboxRow, OutboxRow } from '../../mail/tables.js';
+import type { JournalSearch } from '../../mesh/audit/journal-log.js';
 import type { JournalRow } from '../../mesh/audit/tables.js';
 import { unpackEnvelope } from '../../mesh/codec.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -21,6 +22,8 @@ const MAX_THREADS = 100;
 const MAX_NAMED = 20;
 /** Decisions among which a shortened thread id is searched. */
 const MAX_SEARCHED = 1_000;
+/** Messages of coding agents and the owner that a search for words finds, the latest ones. */
+const MOST_FOUND = 1_000;
 
 /** The owner's operations on durable mail, the journal and the audit log. Lists come in pages. */
 export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgents'>) {
@@ -32,6 +35,30 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
   const records = () => {
     if (node.records) return node.records;
     throw storeRequired();
+  };
+  /** The journal has no bodies of mail: those of coding agents and the owner are found among their messages. */
+  const searchAll = async (wanted: JournalSearch, signal: AbortSignal): Promise<JournalRow[]> => {
+    const { journal } = records();
+    const rows = await journal.search(wanted, signal);
+    const { text, limit = PAGE } = wanted;
+    if (!text) return rows;
+    const found = new Map(rows.map((row) => [row.seq, row]));
+    let added = 0;
+    for (const { id } of await codingAgents.mentioning(text, MOST_FOUND)) {
+      if (signal.aborted || added >= limit) break;
+      for (const row of await journal.about(id)) {
+        if (found.has(row.seq) || !fits(row, wanted)) continue;
+        found.set(row.seq, row);
+        added++;
+      }
+    }
+    return [...found.values()].sort((a, b) => a.seq - b.seq).slice(-limit);
+  };
+  /** The text of a message from or to the owner. */
+  const bodyOf = async ({ sender, recipient, envelopeId }: JournalRow) => {
+    const isOwners = sender === OWNER || recipient === OWNER;
+    const text = isOwners ? await codingAgents.textOf(OWNER, envelopeId) : undefined;
+    return text === undefined ? {} : { text };
   };
   const threadInFull = async (given: string) => {
     const rows = await records().journal.beginningWith(given, MAX_SEARCHED);
@@ -58,19 +85,18 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
       return { id, ...(await mail().receipt(id)) };
     },
     async log({ limit = PAGE, ...wanted }, { signal }) {
-      const { journal } = records();
-      const search = (thread?: string) => journal.search({ ...wanted, thread, limit: Math.min(limit, PAGE) }, signal);
+      const search = (thread?: string) => searchAll({ ...wanted, thread, limit: Math.min(limit, PAGE) }, signal);
       let rows = await search(wanted.thread);
       if (rows.length === 0 && wanted.thread !== undefined) rows = await search(await threadInFull(wanted.thread));
-      return fitting(rows.reverse(), ({ envelope }) => envelope.length).reverse();
+      const shown = fitting(rows.reverse(), ({ envelope }) => envelope.length).reverse();
+      return Promise.all(shown.map(async (row) => ({ ...row, ...(await bodyOf(row)) })));
     },
     async messages({ limit = PAGE, before, ...wanted }, { signal }) {
-      const { journal } = records();
-      const rows = await journal.search({ ...wanted, before, limit }, signal);
+      const rows = await searchAll({ ...wanted, before, limit }, signal);
       return rows.map(journalled);
     },
     async threads({ before, ...wanted }, { signal }) {
-      const rows = await records().journal.search({ ...wanted, before, limit: THREAD_ROWS }, signal);
+      const rows = await searchAll({ ...wanted, before, limit: THREAD_ROWS }, signal);
       const found = conversations(rows).slice(0, MAX_THREADS);
       return {
         threads: await Promise.all(found.map((row) => described(row, context))),
@@ -81,10 +107,7 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
     async export(_params, { emit, drained, signal }) {
       for await (const row of records().journal.export()) {
         if (signal.aborted) return;
-        // The journal has no payloads, except of messages from and to the owner.
-        const isOwners = row.sender === OWNER || row.recipient === OWNER;
-        const text = isOwners ? await codingAgents.textOf(OWNER, row.envelopeId) : undefined;
-        emit(text === undefined ? row : { ...row, text });
+        emit({ ...row, ...(await bodyOf(row)) });
         await drained();
       }
     },
@@ -101,6 +124,12 @@ export function recordMethods(context: Pick<ControlContext, 'node' | 'codingAgen
     },
     'audit.verify': () => records().audit.check(),
   } satisfies Partial<Handlers>;
+}
+
+function fits({ seq, at, sender, recipient, ...row }: JournalRow, wanted: JournalSearch): boolean {
+  const { thread, agent, since = 0, before = Number.POSITIVE_INFINITY, refused } = wanted;
+  if (seq >= before || at < since || (refused && row.code === null)) return false;
+  return (thread === undefined || row.thread === thread) && (!agent || sender === agent || recipient === agent);
 }
 
 type Conversation = Omit<ThreadRow, 'last' | 'subject'> & { readonly oldest: JournalRow; readonly newest: JournalRow };

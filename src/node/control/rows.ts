@@ -1,7 +1,8 @@
 import type { Task, TaskState } from '../../a2a/protocol/types.js';
 import type { LeaseView } from '../../coding-agents/leases/leases.js';
-import type { DeviceRadar } from '../../coding-agents/radar/radar.js';
+import type { DeviceRadar } from '../../coding-agents/radar/device-radar.js';
 import type { Overlap } from '../../coding-agents/radar/radar-machine.js';
+import type { CollectionName } from '../../collections/entry.js';
 import type { MessageLine } from '../../http/dashboard/facts.js';
 import type { Difference } from '../../mesh/audit/journal-log.js';
 import type { AgentStatus, AgentTier } from '../../mesh/schemas.js';
@@ -257,4 +258,22 @@ export interface ObjectRow {
 
 export interface SavedObject extends ObjectRow {
   readonly file: string;
+}
+
+/** An entry of memory, house rules or taste. */
+export interface EntryRow {
+  readonly id: string;
+  readonly collection: CollectionName;
+  readonly uri: string;
+  readonly text: string;
+  readonly tags: readonly string[];
+  /** In whose name it was written, and the agent whose node signed it. */
+  readonly author: string;
+  readonly origin: string;
+  /** Did the owner write it? */
+  readonly owner: boolean;
+  readonly sandbox: string | null;
+  readonly at: number;
+  /** How well it fits the query; null without one. */
+  readonly score: number | null;
 }

@@ -55,10 +55,10 @@ const FOREIGN = /^(.+)@([0-9a-f]{4,64})$/s;
 const KEY_CHARS = 64;
 
 type OwnItem = Omit<WaitingItem, 'node' | 'answer'>;
-type Context = Pick<ControlContext, 'node' | 'dashboard' | 'loop' | 'answers' | 'elsewhere'>;
+type Context = Pick<ControlContext, 'node' | 'dashboard' | 'loop' | 'answers' | 'elsewhere' | 'notifier'>;
 
 /** Everything that waits for the owner, from every part of the node, and the answers to it. */
-export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Context, on: Used) {
+export function waitingMethods({ node, dashboard, loop, answers, elsewhere, notifier }: Context, on: Used) {
   const list = async (): Promise<readonly WaitingItem[]> => {
     const found = await Promise.all([
       ...[approvals(on), questions(on), mail(node, on), held(on)],
@@ -135,6 +135,8 @@ export function waitingMethods({ node, dashboard, loop, answers, elsewhere }: Co
       await answerHere(here ?? id, action, text, device);
       return { id: here ?? id, action, state: 'confirmed', node: null };
     },
+    notify: () => ({ bell: notifier.bell, ways: notifier.ways }),
+    'notify.test': () => notifier.test(),
     async 'waiting.answered'({ id, local }) {
       const [, item, key] = local ? [] : (FOREIGN.exec(id) ?? []);
       if (item === undefined || key === undefined) return answers.given(id);

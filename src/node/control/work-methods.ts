@@ -14,6 +14,7 @@ import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js
 import { invitationIn } from '../../work/swarm/recruiting.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
+import { waitingIn } from '../../work/waiting-report.js';
 import { wrongParameter } from './api.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
@@ -127,7 +128,10 @@ async function followProposal(
   negotiation: Negotiation,
   { emit, signal }: CallContext<ProposalEvent>,
 ): Promise<unknown> {
-  negotiation.onProgress((value) => emit({ event: 'progress', value }));
+  negotiation.onProgress((value) => {
+    // Said to the caller in words besides.
+    if (waitingIn(value) === undefined) emit({ event: 'progress', value });
+  });
   const tell = (event: 'pending' | 'answered', proposal: TaskProposal) =>
     emit({ event, to: negotiation.to ?? null, proposal });
   // A durable proposal goes on without its caller; any other is withdrawn.

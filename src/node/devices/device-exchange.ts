@@ -41,6 +41,8 @@ const MAX_BURST = 30;
 const PER_SECOND = 10;
 /** A request; the longest is a reply to mail. */
 const MAX_REQUEST_CHARS = 65_536;
+/** Every changed file of a folder is in one report. */
+const MAX_REPORT_CHARS = 786_432;
 export const MAX_ANSWER_BYTES = 1_048_576;
 /** How often refusals of one node are reported. */
 const REPORT_MS = 60_000;
@@ -108,7 +110,7 @@ export class DeviceExchange implements PeerProtocol {
       if (!network.isOwnerDevice(node)) throw notGranted(node);
       if (!network.peers.reachable(node)) throw unreachable(node, 'it is not connected');
       if (!network.peers.speaks(node, OWNER_DEVICES)) throw unreachable(node, 'its release is too old');
-      if (text.length > MAX_REQUEST_CHARS) throw new EclipticError('PAYLOAD_TOO_LARGE', 'the request is too long');
+      if (text.length > longest(asked)) throw new EclipticError('PAYLOAD_TOO_LARGE', 'the request is too long');
       const id = this.#nextId++;
       const timer = runtime.setTimer(() => this.#fail(id, 'it did not answer in time'), ANSWER_MS);
       this.#asked.set(id, { node, timer, known, resolve, reject });
@@ -152,7 +154,7 @@ export class DeviceExchange implements PeerProtocol {
     if (share.answering >= MAX_ANSWERING || share.allowance < 1) {
       throw new EclipticError('RATE_LIMITED', 'this device asks too often', { retryAfterMs: 1_000 });
     }
-    if (JSON.stringify(params ?? null).length > MAX_REQUEST_CHARS) throw malformed('its request is too long');
+    if (JSON.stringify(params ?? null).length > longest(asked)) throw malformed('its request is too long');
     const [callId, name] = [parsed(number, id), parsed(method, asked)];
     const has = parsed(tag.nullable(), known ?? null);
     share.allowance--;
@@ -212,6 +214,10 @@ export class DeviceExchange implements PeerProtocol {
     asked?.timer.cancel();
     return asked;
   }
+}
+
+function longest(asked: unknown): number {
+  return asked === 'radar.report' ? MAX_REPORT_CHARS : MAX_REQUEST_CHARS;
 }
 
 function notGranted(node: string): EclipticError {

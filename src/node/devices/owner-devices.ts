@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { RadarReport } from '../../coding-agents/radar/device-radar.js';
 import {
   type Answered,
   type GivenAnswer,
@@ -22,7 +23,7 @@ export interface OwnerDevicesComponents {
 }
 
 /** Operations that the owner's devices run for each other. */
-const DEVICE_METHODS = ['waiting', 'waiting.answer', 'waiting.answered', 'story', 'radar'] as const;
+const DEVICE_METHODS = ['waiting', 'waiting.answer', 'waiting.answered', 'story', 'radar', 'radar.report'] as const;
 type DeviceMethod = (typeof DEVICE_METHODS)[number];
 
 interface CallParts {
@@ -60,6 +61,7 @@ interface ParamsByMethod {
   readonly 'waiting.answered': { readonly id: string };
   readonly story: { readonly id: string };
   readonly radar: Readonly<Record<never, never>>;
+  readonly 'radar.report': RadarReport;
 }
 
 interface ResultByMethod {
@@ -69,6 +71,7 @@ interface ResultByMethod {
   readonly story: Story;
   /** The asker checks it. */
   readonly radar: unknown;
+  readonly 'radar.report': null;
 }
 
 const PURPOSE = 'owner answer';
@@ -96,6 +99,7 @@ export class OwnerDevices {
   readonly #components: OwnerDevicesComponents;
   readonly #exchange: DeviceExchange;
   readonly #methods = new Deferred<Operations>();
+  readonly #removed = new Set<(node: string) => void>();
   /** Questions at the same time share one evaluation. */
   #reading: Promise<Waiting> | undefined;
 
@@ -105,7 +109,10 @@ export class OwnerDevices {
     const answer = (node: string, method: string, params: unknown) => this.#answer(node, method, params);
     this.#exchange = new DeviceExchange({ runtime, network, answer });
     network.handle(this.#exchange);
-    network.peers.onRemoved((node) => this.#exchange.forget(node));
+    network.peers.onRemoved((node) => {
+      this.#exchange.forget(node);
+      for (const listener of this.#removed) listener(node);
+    });
   }
 
   /** Begins to answer, with these operations. Questions before that wait. */
@@ -136,6 +143,11 @@ export class OwnerDevices {
     this.#exchange.onConnected(listener);
   }
 
+  /** Calls back when a node is no longer a member. */
+  onRemoved(listener: (node: string) => void): void {
+    this.#removed.add(listener);
+  }
+
   /**
    * Has another device run an operation. Fails with `NOT_GRANTED` for a node that is no device of the owner's, with
    * `PEER_UNREACHABLE` when it is away or does not answer within 5 s, and with the error of that device when it refuses.
@@ -145,9 +157,9 @@ export class OwnerDevices {
     return (await this.#exchange.ask(node, method, sent)).result as ResultByMethod[M];
   }
 
-  /** As `ask` for `waiting`, but an answer that has not changed since is not sent again. The result is not checked. */
-  askWaiting(node: string, known?: Told): Promise<Told> {
-    return this.#exchange.ask(node, 'waiting', {}, known);
+  /** As `ask`, but an answer that has not changed since is not sent again. The result is not checked. */
+  askAgain(node: string, method: 'waiting' | 'radar', known?: Told): Promise<Told> {
+    return this.#exchange.ask(node, method, {}, known);
   }
 
   close(): void {
@@ -166,6 +178,7 @@ export class OwnerDevices {
     if (method === 'waiting.answer') return this.#carryOut(run, { node, name }, params);
     const device = { node, name };
     if (method === 'radar') return run({ local: true }, ALONE);
+    if (method === 'radar.report') return run(params as Record<string, unknown>, { ...ALONE, device });
     if (method !== 'waiting') return run({ ...checked(IdSchema, params), local: true }, { ...ALONE, device });
     this.#reading ??= (async () => (await run({ local: true }, ALONE)) as Waiting)().finally(() => {
       this.#reading = undefined;

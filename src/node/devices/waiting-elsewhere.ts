@@ -18,7 +18,7 @@ import { type ForeignItem, ItemSchema, type Sent, SentAnswers, shown } from './s
 
 interface WaitingElsewhereComponents {
   runtime: Runtime;
-  devices: Pick<OwnerDevices, 'list' | 'ask' | 'askWaiting' | 'onConnected' | 'ownName'>;
+  devices: Pick<OwnerDevices, 'list' | 'ask' | 'askAgain' | 'onConnected' | 'ownName'>;
 }
 
 /** What this node knows of one device's items. */
@@ -246,7 +246,7 @@ export class WaitingElsewhere {
   async #ask(node: string, view: View): Promise<void> {
     const { runtime, devices } = this.#components;
     try {
-      const told = await devices.askWaiting(node, view.told);
+      const told = await devices.askAgain(node, 'waiting', view.told);
       if (told !== view.told) Object.assign(view, readItems(told));
       view.answered = runtime.stopwatch();
       view.answeredAt = runtime.now();

@@ -1,4 +1,4 @@
-import { fenceMark } from '../../mcp/fence.js';
+import { fenceMark, oneLine } from '../../mcp/fence.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -54,6 +54,9 @@ interface AcpPrompt {
 const NO_LIMIT: MemoryUse = { usedBytes: undefined, limitBytes: Number.POSITIVE_INFINITY };
 /** Any answer shows that the agent lives, "no such method" included. */
 const PING = '_ecliptic/ping';
+/** Not in the SDK any more, which has options instead. */
+const SET_MODEL = 'session/set_model';
+const REASON_CHARS = 200;
 /** The key of the correlation id in the `_meta` of a prompt. */
 const CORRELATION = 'ecliptic/correlationId';
 
@@ -184,8 +187,10 @@ export class AcpAgent {
   /** The session of before, or why it cannot be used. */
   async #goOn({ session: sessionId, folder }: KeptConversation, workspace: Workspace): Promise<Conversation | string> {
     const { resumesSessions, loadsSessions } = this.#description;
-    if (!resumesSessions && !loadsSessions) return 'the agent loads no sessions';
     if (folder !== workspace.folder) return 'the agent works in another folder now';
+    const open = this.#conversations.get(sessionId);
+    if (open) return open;
+    if (!resumesSessions && !loadsSessions) return 'the agent loads no sessions';
     const { methods } = this.#sdk;
     const method = resumesSessions ? methods.agent.session.resume : methods.agent.session.load;
     try {
@@ -197,7 +202,7 @@ export class AcpAgent {
       return conversation;
     } catch (error) {
       if (rpcCode(error) === undefined) throw error;
-      return describeError(error);
+      return oneLine(describeError(error), REASON_CHARS);
     }
   }
 
@@ -251,16 +256,19 @@ export class AcpAgent {
   async #choose(session: NewSessionResponse): Promise<void> {
     const { agent: name, choices } = this.#init;
     const { sessionId } = session;
-    const { modeId, settings } = changesFor(name, session, choices ?? {});
+    const { modeId, modelId, settings } = changesFor(name, session, choices ?? {});
     const { methods } = this.#sdk;
     const { agent } = this.#connection;
     if (modeId !== undefined) await agent.request(methods.agent.session.setMode, { sessionId, modeId });
+    if (modelId !== undefined) await agent.request(SET_MODEL, { sessionId, modelId });
     for (const setting of settings) {
       await agent.request(methods.agent.session.setConfigOption, { sessionId, ...setting });
     }
   }
 
   #close({ sessionId }: Conversation): void {
+    // An agent that closes no sessions keeps this one until it exits, so its conversation can go on in it.
+    if (!this.description.closesSessions) return;
     this.#conversations.delete(sessionId);
     this.#closeSession(sessionId);
   }

@@ -16,8 +16,16 @@ type Setting =
   | { readonly configId: string; readonly value: string }
   | { readonly configId: string; readonly type: 'boolean'; readonly value: boolean };
 
+/** The models of a session before they became an option of it; Gemini CLI still lists them so. */
+interface Models {
+  readonly availableModels: readonly { readonly modelId: string }[];
+  readonly currentModelId?: string;
+}
+type SessionWithModels = NewSessionResponse & { readonly models?: Models | null };
+
 interface Changes {
   readonly modeId: string | undefined;
+  readonly modelId: string | undefined;
   readonly settings: readonly Setting[];
 }
 
@@ -31,16 +39,26 @@ export function changesFor(agent: string, session: NewSessionResponse, choices: 
   const known = session.configOptions ?? [];
   const ofCategory = (category: string) => known.find((option) => option.category === category)?.id ?? category;
   const hasModes = session.modes != null;
+  const { models } = session as SessionWithModels;
+  const isListed = models != null && !known.some(({ category }) => category === 'model');
   const wanted = {
     ...(mode !== undefined &&
       !hasModes &&
       known.some(({ category }) => category === 'mode') && { [ofCategory('mode')]: mode }),
-    ...(model !== undefined && { [ofCategory('model')]: model }),
+    ...(model !== undefined && !isListed && { [ofCategory('model')]: model }),
     ...options,
   };
   const settings = Object.entries(wanted).flatMap(([id, value]) => settingFor(agent, known, id, value));
   const modeId = mode !== undefined && !(ofCategory('mode') in wanted) ? modeFor(agent, session, mode) : undefined;
-  return { modeId, settings };
+  const modelId = model !== undefined && isListed ? modelFor(agent, models, model) : undefined;
+  return { modeId, modelId, settings };
+}
+
+function modelFor(agent: string, { availableModels, currentModelId }: Models, model: string): string | undefined {
+  if (currentModelId === model) return undefined;
+  const ids = availableModels.map(({ modelId }) => modelId);
+  if (!ids.includes(model)) throw unknown(agent, 'model', model, ids, { model, models: ids });
+  return model;
 }
 
 /** An agent that offers a choice of models and has none fails at every prompt, with an error that hides why. */

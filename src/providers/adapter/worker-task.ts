@@ -1,4 +1,5 @@
 import type { Part } from '../../a2a/protocol/types.js';
+import type { Knowledge } from '../../collections/collections.js';
 
 /** A task or request for an agent, as the provider behind the agent gets it. */
 export interface WorkerTask {
@@ -15,4 +16,6 @@ export interface WorkerTask {
   readonly from: string;
   /** The JSON Schema that the answer must match. */
   readonly outputSchema?: Readonly<Record<string, unknown>>;
+  /** Rules and notes of the mesh for this task. */
+  readonly knowledge?: Knowledge | undefined;
 }

@@ -12,8 +12,9 @@ export function standardInput(task: WorkerTask, format: TaskFormat): string {
   return said.endsWith('\n') ? said : `${said}\n`;
 }
 
-function asJson({ text, context, from, conversation, outputSchema }: WorkerTask): string {
-  return JSON.stringify({ text, context, from, conversation, ...(outputSchema && { outputSchema }) });
+function asJson({ text, context, from, conversation, outputSchema, knowledge }: WorkerTask): string {
+  const more = { ...(outputSchema && { outputSchema }), ...(knowledge && { knowledge: knowledge.entries }) };
+  return JSON.stringify({ text, context, from, conversation, ...more });
 }
 
 function asText({ text, context }: WorkerTask): string {

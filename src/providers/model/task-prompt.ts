@@ -17,13 +17,15 @@ export function systemPrompt(role: string, hasFiles: boolean): string {
 }
 
 /** The task in words. The caller's words are the task; all data that comes with it is fenced. */
-export function taskPrompt({ text, context, from, files = [], outputSchema }: WorkerTask, mark: () => string): string {
+export function taskPrompt(task: WorkerTask, mark: () => string): string {
+  const { text, context, from, files = [], outputSchema, knowledge } = task;
   // The loop's questions are complete in their text; their fields are for agents in code.
   const isTold = (value: unknown) => value === undefined || text.includes(asText(value));
   const { input, results, feedback, criteria } = context;
   const rest = Object.entries(context).filter(([key, value]) => !TOLD.has(key) && !isTold(value));
   const data = (title: string, value: unknown) => `${title}:\n${quoted(asText(value), mark())}`;
   const sections = [
+    ...(knowledge?.sections ?? []),
     `Task from ${from}:\n${harmless(text)}`,
     !isTold(input) && data('Input', input),
     ...Object.entries(isRecord(results) ? results : {}).map(([id, result]) =>

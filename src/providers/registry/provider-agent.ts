@@ -6,8 +6,9 @@ import type { WorkerHealth } from '../../agent/staffing.js';
 import { activityParts } from '../../agent/task-activity.js';
 import type { TaskSession } from '../../agent/task-messages.js';
 import type { Usage } from '../../agent/usage.js';
+import type { Knowledge } from '../../collections/collections.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { BRANCH, BRANCH_ARTIFACT } from '../../work/branch-report.js';
+import { BRANCH, BRANCH_ARTIFACT, type BranchReport, describeBranch } from '../../work/branch-report.js';
 import type { BranchUpdate, ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
 import type { WorkerTask } from '../adapter/worker-task.js';
@@ -16,6 +17,8 @@ import type { ExecuteRoute, ProviderRegistry } from './registry.js';
 interface ProviderAgentComponents {
   runtime: Runtime;
   providers: ProviderRegistry;
+  /** What the mesh knows that may help this agent with a task of this text. */
+  knowledgeFor: (agentId: string, text: string) => Knowledge | undefined;
 }
 
 const AGENT = 'agent:';
@@ -46,7 +49,7 @@ function ended(provider: string, lane: string | null): WorkerHealth {
 
 /** Lets an agent's providers do its tasks and requests. The thread is the correlation id. */
 export function serveThroughProvider(
-  { runtime, providers }: ProviderAgentComponents,
+  { runtime, providers, knowledgeFor }: ProviderAgentComponents,
   agent: Agent,
   { route, laneId }: { route: ExecuteRoute; laneId: string },
 ): void {
@@ -58,7 +61,8 @@ export function serveThroughProvider(
     if (blocked && !providers.healthOf(agentCapability(agent.id))) {
       throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', reason, 'internal');
     }
-    return providers.execute(route, asked, thread ?? runtime.id(), terms);
+    const knowledge = knowledgeFor(agent.id, asked.text);
+    return providers.execute(route, knowledge ? { ...asked, knowledge } : asked, thread ?? runtime.id(), terms);
   };
   agent.onTask(async (task: AgentTask) => {
     const streamed = new StreamedText(task);
@@ -73,7 +77,24 @@ export function serveThroughProvider(
     // Text that was streamed is not repeated.
     return streamed.isEmpty || typeof output !== 'string' ? output : undefined;
   });
-  agent.onRequest(({ payload, thread, from }: Message) => execute(askedIn(payload, from), thread, common));
+  agent.onRequest(async ({ payload, thread, from }: Message) => {
+    let branch: BranchReport | undefined;
+    const onUpdate = ({ kind, data }: ProviderUpdate) => {
+      if (kind === 'branch') branch = (data as BranchUpdate).report;
+    };
+    const asked = askedIn(payload, from);
+    const output = await execute(asked, thread, { ...common, onUpdate });
+    // The asker of a schema gets nothing else.
+    return branch === undefined || asked.outputSchema !== undefined ? output : withBranch(output, branch);
+  });
+}
+
+/** The answer to a request has one form only: the branch with the work is a line of its text, or a field of its data. */
+function withBranch(output: unknown, report: BranchReport): unknown {
+  if (report.state === 'unchanged') return output;
+  if (typeof output === 'string') return `${output.trimEnd()}\n\n${describeBranch(report)}`.trimStart();
+  if (output === undefined || output === null) return describeBranch(report);
+  return isObject(output) ? { ...output, [BRANCH]: report } : { result: output, [BRANCH]: report };
 }
 
 function report(task: AgentTask, streamed: StreamedText, update: ProviderUpdate): void {

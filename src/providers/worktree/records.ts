@@ -44,6 +44,7 @@ export type WorktreeRecord = z.infer<typeof WorktreeRecordSchema>;
 export class WorktreeRecords {
   readonly #file: JsonFile<WorktreeRecord[]>;
   readonly #records: Map<string, WorktreeRecord>;
+  readonly #listeners = new Set<() => void>();
 
   constructor(file: string) {
     this.#file = new JsonFile(file, z.array(WorktreeRecordSchema));
@@ -61,10 +62,19 @@ export class WorktreeRecords {
 
   save(record: WorktreeRecord): void {
     this.#records.set(record.id, record);
-    this.#file.save([...this.#records.values()]);
+    this.#store();
   }
 
   delete(id: string): void {
-    if (this.#records.delete(id)) this.#file.save([...this.#records.values()]);
+    if (this.#records.delete(id)) this.#store();
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  #store(): void {
+    this.#file.save([...this.#records.values()]);
+    for (const listener of this.#listeners) listener();
   }
 }

@@ -97,13 +97,19 @@ export class Worktrees {
   }
 
   /** The folders in which agents change files, and the repositories that these belong to. */
-  get places(): { folder: string; place: GitPlace; of: string; agents: string[] }[] {
+  get places(): { folder: string; place: GitPlace; of: string; agents: string[]; active: boolean }[] {
     return this.#records.all.flatMap((record) => {
-      const { folder, root, repository, agent, gitDir } = record;
+      const { folder, root, repository, agent, gitDir, state } = record;
       if (gitDir === undefined || !existsSync(folder)) return [];
-      const user = root === repository ? [] : [{ folder: root, place: { folder: root }, of: root, agents: [] }];
-      return [{ folder, place: linked(record), of: root, agents: [agent] }, ...user];
+      const active = state === 'working';
+      const user = root === repository ? [] : [{ folder: root, place: { folder: root }, of: root, agents: [], active }];
+      return [{ folder, place: linked(record), of: root, agents: [agent], active }, ...user];
     });
+  }
+
+  /** Calls back when `places` may have changed. */
+  onChange(listener: () => void): void {
+    this.#records.onChange(listener);
   }
 
   /** Throws where the folder cannot have worktrees. */

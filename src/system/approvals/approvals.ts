@@ -44,12 +44,14 @@ export class Approvals {
   readonly #runtime: Runtime;
   readonly #file: JsonFile<z.infer<typeof FileSchema>> | undefined;
   readonly #listeners: Callbacks<[Approval]>;
+  readonly #asked: Callbacks<[Approval]>;
   #queue: Queue;
   #timer: Timer | undefined;
 
   constructor(runtime: Runtime, { folder }: ApprovalsInit = {}) {
     this.#runtime = runtime;
     this.#listeners = new Callbacks('Approvals.onDecision', logCallback(runtime.logger));
+    this.#asked = new Callbacks('Approvals.onRequest', logCallback(runtime.logger));
     this.#file = folder === undefined ? undefined : new JsonFile(join(folder, 'approvals.json'), FileSchema);
     const { items, standing } = this.#file?.load() ?? EMPTY;
     this.#queue = { items, standing };
@@ -70,6 +72,11 @@ export class Approvals {
     return this.#listeners.add(listener);
   }
 
+  /** Calls back with each question that waits for the operator, once it is on disk. */
+  onRequest(listener: (approval: Approval) => void): () => void {
+    return this.#asked.add(listener);
+  }
+
   /** Adds questions, all or none. Those that are always allowed come back decided. */
   request(...requests: readonly ApprovalRequest[]): Approval[] {
     if (this.waiting.length + requests.length > MAX_WAITING) {
@@ -82,7 +89,9 @@ export class Approvals {
     });
     const ids = new Set(items.map(({ id }) => id));
     this.#handle({ type: 'requested', items });
-    return this.items.filter(({ id }) => ids.has(id));
+    const asked = this.items.filter(({ id }) => ids.has(id));
+    for (const approval of asked) if (!isDecided(approval)) this.#asked.call(approval);
+    return asked;
   }
 
   /** Asks, and waits for the verdict. Aborting the signal withdraws the question. */
@@ -148,6 +157,7 @@ export class Approvals {
   close(): void {
     this.#timer?.cancel();
     this.#listeners.clear();
+    this.#asked.clear();
   }
 
   #handle(event: QueueEvent): readonly Approval[] {

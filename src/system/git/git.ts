@@ -4,6 +4,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { cutText, endOfText } from '../../runtime/text.js';
 import type { Child } from '../process/child.js';
 import type { Children } from '../process/children.js';
+import { GIT_ENVIRONMENT, GIT_FLAGS } from './git-settings.js';
 
 interface GitComponents {
   runtime: Runtime;
@@ -34,25 +35,6 @@ export interface GitResult {
 const GIT_MS = 60_000;
 const MAX_BYTES = 16 * 1_048_576;
 const MAX_QUOTED_CHARS = 500;
-
-/** No program that the repository names runs: neither a hook, nor a monitor, nor a pager, nor another diff. */
-const SETTINGS = {
-  'core.hooksPath': process.platform === 'win32' ? 'NUL' : '/dev/null',
-  'core.fsmonitor': 'false',
-  'core.pager': 'cat',
-  'core.quotePath': 'false',
-  'color.ui': 'false',
-  'commit.gpgSign': 'false',
-  'gc.auto': '0',
-  'maintenance.auto': 'false',
-  'submodule.recurse': 'false',
-  'diff.ignoreSubmodules': 'all',
-  'advice.detachedHead': 'false',
-};
-const FLAGS = Object.entries(SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-
-/** A question of git for a password would wait for nobody. */
-const ENVIRONMENT = { GIT_TERMINAL_PROMPT: '0', GIT_ASKPASS: 'true', GIT_EDITOR: 'true', LC_ALL: 'C' };
 
 /** The user's git, without a shell. */
 export class Git {
@@ -109,9 +91,9 @@ export class Git {
     const cwd = 'folder' in place ? undefined : place.workTree;
     const program = {
       command: 'git',
-      args: [...where, ...FLAGS, ...args],
+      args: [...where, ...GIT_FLAGS, ...args],
       name: 'git',
-      env: { ...ENVIRONMENT, ...env },
+      env: { ...GIT_ENVIRONMENT, ...env },
     };
     try {
       return await this.#components.children.start(cwd === undefined ? program : { ...program, cwd });

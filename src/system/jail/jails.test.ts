@@ -7,6 +7,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -331,3 +332,95 @@ function sleepers(last = '[0-9]'): number[] {
   const { stdout } = spawnSync('pgrep', ['-f', `^sleep ${NAP}${last}$`], { encoding: 'utf8' });
   return stdout.split('\n').filter(Boolean).map(Number).filter(lives);
 }
+
+describe('a repository in the workspace of a jail', () => {
+  const git = (cwd: string, ...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync('git', args, { cwd, encoding: 'utf8', env: GIT_ENV });
+    expect({ args, status, stderr }).toMatchObject({ status: 0 });
+    return stdout;
+  };
+  const GIT_ENV = {
+    ...{ PATH: process.env.PATH, HOME: '/nonexistent', GIT_CONFIG_NOSYSTEM: '1' },
+    ...{ GIT_AUTHOR_NAME: 'a', GIT_AUTHOR_EMAIL: 'a@b', GIT_COMMITTER_NAME: 'a', GIT_COMMITTER_EMAIL: 'a@b' },
+    GIT_ALLOW_PROTOCOL: 'file',
+  };
+  const inJail = async (cwd: string, script: string, more: Partial<JailRequest> = {}) => {
+    const program = { ...shell(script), cwd, env: { ...GIT_ENV, HOME: undefined } };
+    return runAs(userInfo().uid, program, { workspace: cwd, own: undefined, ...more });
+  };
+  /** What a program would do to leave something that runs outside, each with the kernel's answer. */
+  const TRIES = `
+    attempt() { if (eval "$2") 2> /tmp/why; then echo "$1: done"; else echo "$1: $(grep -oE 'Read-only file system|Device or resource busy|could not lock|could not write' /tmp/why | head -1)"; fi; }
+    attempt hook 'echo evil > .git/hooks/pre-commit'
+    attempt moved-hooks 'mv .git/hooks .git/old'
+    attempt removed-hooks 'rmdir .git/hooks'
+    attempt config 'echo "[core]" >> .git/config'
+    attempt set 'git config core.hooksPath evil'
+    attempt replaced 'cp .git/config .git/mine && mv .git/mine .git/config'
+    attempt moved 'mv .git .git-old'`;
+
+  it('is read-only in its hooks and settings, and still takes commits [JL.9]', async () => {
+    const project = join(folder, 'repository');
+    mkdirSync(project);
+    git(project, 'init', '-q', '-b', 'main', '--template=', '.');
+    git(project, 'commit', '-q', '--allow-empty', '-m', 'first');
+    expect(existsSync(join(project, '.git', 'hooks'))).toBe(false);
+    const before = readFileSync(join(project, '.git', 'config'), 'utf8');
+    const said = await inJail(
+      project,
+      `${TRIES}\necho x > x && git add x && git commit -q -m second && git gc -q && git log --format=%s`,
+    );
+    expect(said.split('\n')).toEqual([
+      'hook: Read-only file system',
+      'moved-hooks: Device or resource busy',
+      'removed-hooks: Device or resource busy',
+      'config: Read-only file system',
+      expect.stringMatching(/^set: .+/),
+      'replaced: Device or resource busy',
+      'moved: Device or resource busy',
+      'second',
+      'first',
+      '',
+    ]);
+    expect(readFileSync(join(project, '.git', 'config'), 'utf8')).toBe(before);
+    expect(git(project, 'log', '--format=%s')).toBe('second\nfirst\n');
+    expect(readdirSync(join(project, '.git', 'hooks'))).toEqual([]);
+
+    // The owner may open them by name; a link cannot be protected.
+    const open = { write: [join(project, '.git', 'hooks')] };
+    expect(await inJail(project, 'echo "#!" > .git/hooks/post-commit && echo made', open)).toBe('made\n');
+    rmSync(join(project, '.git', 'hooks'), { recursive: true });
+    symlinkSync(folder, join(project, '.git', 'hooks'));
+    await expect(inJail(project, 'true')).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+  });
+
+  it('cannot be led to other settings, also from a worktree [JL.9]', async () => {
+    const project = join(folder, 'main');
+    const tree = join(folder, 'tree');
+    mkdirSync(project);
+    git(project, 'init', '-q', '-b', 'main', '.');
+    git(project, 'commit', '-q', '--allow-empty', '-m', 'first');
+    git(project, 'config', 'extensions.worktreeConfig', 'true');
+    git(project, 'worktree', 'add', '-q', tree);
+    const attempts = (...scripts: string[]) =>
+      scripts.map((one) => `(${one}) 2>&1 | grep -oE 'Read-only file system|Device or resource busy'`).join('\n');
+    const files = ['commondir', 'config.worktree', 'worktrees/tree/commondir', 'worktrees/tree/config.worktree'];
+    const own = `${project}/.git`;
+    const tries = attempts(
+      ...files.map((file) => `echo ../evil > ${own}/${file}`),
+      `mv ${own}/worktrees/tree ${own}/other`,
+    );
+    const refused = `${'Read-only file system\n'.repeat(4)}Device or resource busy\n`;
+    const commit = 'git commit -q --allow-empty -m inside && git log -1 --format=%s';
+    expect(await inJail(project, `${tries}\n${commit}`)).toBe(`${refused}inside\n`);
+    // The file .git of a worktree leads git to its repository, which is opened here.
+    const led = attempts('echo gitdir: /tmp > .git', 'rm .git', `echo >> ${own}/config`);
+    const more = { write: [own] };
+    expect(await inJail(tree, `${led}\n${tries}\n${commit}`, more)).toBe(
+      `Read-only file system\nDevice or resource busy\nRead-only file system\n${refused}inside\n`,
+    );
+    expect(git(project, 'log', '-1', '--format=%s', 'tree')).toBe('inside\n');
+    // Nothing of it is left.
+    expect(existsSync(join(own, 'commondir'))).toBe(false);
+  });
+});

@@ -9,6 +9,7 @@ import type { JailRequest, JailSettings, JailState } from '../process/jail-setti
 import type { Program } from '../process/program.js';
 import { bwrapArgs } from './bwrap.js';
 import { forwarderCommand, INSIDE_SOCKET, proxyVariables } from './forwarder.js';
+import { GitMounts } from './git-mounts.js';
 import { findMachineJail, type MachineJail } from './machine-jail.js';
 import { hiddenMounts, isWithin, type Mount } from './mounts.js';
 import { programFiles } from './program-files.js';
@@ -29,6 +30,15 @@ export interface JailsInit {
   readonly platform?: NodeJS.Platform;
 }
 
+/** What the jail of one program is made of. */
+interface Inside {
+  readonly workspace: string;
+  readonly env: Record<string, string>;
+  readonly system: SystemFolders;
+  readonly writable: readonly string[];
+  readonly git: readonly Mount[];
+}
+
 /** The profile for macOS names the folders of the system itself. */
 const NO_SYSTEM: SystemFolders = { mounts: [], links: new Map(), paths: [] };
 
@@ -40,6 +50,7 @@ export class Jails implements JailKeeper {
   readonly #home: string;
   /** Folders as they were at their first use: a link that is there later leads somewhere else. */
   readonly #known = new Map<string, string>();
+  readonly #git = new GitMounts();
   #machine: Promise<MachineJail> | undefined;
   #folder: string | undefined;
 
@@ -75,17 +86,24 @@ export class Jails implements JailKeeper {
       throw new EclipticError('PROCESS_START_FAILED', `cannot start ${command}: ${fault}`, { command });
     }
     const system = machine.kind === 'bwrap' ? machine.system : NO_SYSTEM;
-    const mounts = this.#mounts(program, request, { workspace, env, system });
     const proxy = await this.#proxy(program, request);
+    const writable = this.#writable(request, workspace);
+    let release = () => proxy?.close();
     try {
+      const git = this.#git.take(writable);
+      release = () => {
+        git.release();
+        proxy?.close();
+      };
+      const mounts = this.#mounts(program, request, { workspace, env, system, writable, git: git.mounts });
       const inside = { ...program, cwd: workspace, jail: undefined };
       const ready =
         machine.kind === 'bwrap'
           ? inBwrap(machine, inside, mounts, proxy)
           : inSeatbelt(inside, mounts, proxy, this.#homeOf(request));
-      return { program: ready, state, release: () => proxy?.close() };
+      return { program: ready, state, release };
     } catch (error) {
-      proxy?.close();
+      release();
       throw error;
     }
   }
@@ -95,14 +113,14 @@ export class Jails implements JailKeeper {
     return this.#machine;
   }
 
-  #mounts(
-    { command, args = [] }: Program,
-    request: JailRequest,
-    { workspace, env, system }: { workspace: string; env: Record<string, string>; system: SystemFolders },
-  ): Mount[] {
-    const { own, read = [], write = [] } = request;
+  #writable({ own, write = [] }: JailRequest, workspace: string): string[] {
+    return [workspace, ...write.map((path) => this.#checked(path)), ...(own === undefined ? [] : [own])];
+  }
+
+  #mounts({ command, args = [] }: Program, request: JailRequest, inside: Inside): Mount[] {
+    const { workspace, env, system, writable, git } = inside;
+    const { read = [] } = request;
     const { hidden = [], fixed = [] } = this.#init;
-    const writable = [workspace, ...write.map((path) => this.#checked(path)), ...(own === undefined ? [] : [own])];
     const isWritable = (path: string) => writable.some((folder) => isWithin(path, folder));
     const isSystem = (path: string) => system.paths.some((folder) => isWithin(path, folder));
     const priv = [this.#home, ...hidden];
@@ -119,6 +137,7 @@ export class Jails implements JailKeeper {
       ...hiddenMounts(hidden, [...system.mounts, ...shown]),
       ...system.mounts,
       ...shown,
+      ...git.filter(({ path }) => !shown.some((mount) => mount.path === path)),
       ...fixed.filter((path) => isWritable(path) && isPlainFile(path)).map((path): Mount => ({ path, kind: 'read' })),
     ];
   }

@@ -93,6 +93,10 @@ export class ReceivedTask
     return this.peer;
   }
 
+  get capabilities(): readonly string[] {
+    return this.payload.requiredCapabilities;
+  }
+
   get taskDescription(): string {
     return this.payload.taskDescription;
   }

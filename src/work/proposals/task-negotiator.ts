@@ -60,7 +60,10 @@ export class TaskNegotiator {
     }
     const { runtime, threads } = this.#components;
     this.#assertRoom(init, 1);
-    const to = init.to === undefined ? this.#capable(init)[0]! : this.#addressOf(init.to, init.justification);
+    const to =
+      init.to === undefined
+        ? this.#capable(init)[0]!
+        : this.#addressOf(init.to, init.requiredCapabilities, init.justification);
     const sent = new SentProposal(this.#context, termsOf(init, runtime.id(), to), this.#onClosed);
     this.#add(sent);
     // A thread of its own is known to be new, and need not be looked for.
@@ -211,12 +214,12 @@ export class TaskNegotiator {
   }
 
   /** The address that answers will come from. The router refuses an unknown one. */
-  #addressOf(to: string, justification: string | undefined): string {
+  #addressOf(to: string, asked: readonly string[] | undefined, justification: string | undefined): string {
     const { registry, router } = this.#components;
     const known = registry.entry(to) ?? this.#candidate(to);
     // A handler may have been attached since another node sent its card; only its owner staffs a role.
     const current = known && (known.node === undefined || known.card.status?.fix !== undefined);
-    const vacancy = current ? vacancyFor(known.card, 'proposal') : undefined;
+    const vacancy = current ? vacancyFor(known.card, 'proposal', asked) : undefined;
     // An agent that policy hides from the proposer is refused by the router, for that reason alone.
     if (vacancy && known && router.explain(this.agentId, known.address, 'task-proposal', justification).allowed) {
       throw new EclipticError(vacancy.code, vacancy.reason, { agentId: known.address });

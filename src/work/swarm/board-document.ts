@@ -67,6 +67,19 @@ export class BoardDocument {
     if (!this.#closed) this.document.map('progress').set(subTask, value ?? null);
   }
 
+  /** The holder of a sub-task waits for so many decisions of its owner. */
+  waiting(subTask: string, decisions: number): void {
+    if (this.#closed || this.waitingOf(subTask) === decisions) return;
+    const map = this.document.map('waiting');
+    if (decisions > 0) map.set(subTask, decisions);
+    else map.delete(subTask);
+  }
+
+  waitingOf(subTask: string): number {
+    const decisions = this.document.map('waiting').get(subTask);
+    return typeof decisions === 'number' && decisions > 0 ? decisions : 0;
+  }
+
   /** The swarm as the document shows it: for members without a seat, who do not get the records. */
   read(id: string): SwarmSession | undefined {
     const header = this.document.map('swarm').get('header') as unknown as SharedHeader | undefined;
@@ -81,11 +94,13 @@ export class BoardDocument {
       .sort(([, a], [, b]) => a.at - b.at)
       .map(([subTask, { at: _, ...shared }]): SwarmSubTask => {
         const said = progress.get(subTask);
+        const waiting = this.waitingOf(subTask);
         return {
           id: subTask,
           ...shared,
           ...(results.has(subTask) && { result: results.get(subTask) }),
           ...(said !== undefined && { progress: said }),
+          ...(waiting > 0 && shared.status === 'running' && { waiting }),
         };
       });
     const { confirmed } = this.#machine;

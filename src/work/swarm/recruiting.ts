@@ -1,5 +1,5 @@
 import type { AgentRegistry } from '../../mesh/registry.js';
-import { unroutable, vacancyFor } from '../../mesh/staffing.js';
+import { unroutable, vacancyFor, workedCapabilities } from '../../mesh/staffing.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Bid, Engagement, Negotiation, ProposalInit, ReceivedProposal } from '../proposals/proposal.js';
 import type { Member, SubTaskPlan, SwarmOpening } from './swarm-records.js';
@@ -28,8 +28,8 @@ export function candidates(
   for (const wanted of capabilities) {
     for (const { address: name, card } of registry.entriesWithCapability(wanted)) {
       if (name === creator || found.has(name)) continue;
-      if (registry.getById(name, creator) === undefined || unroutable(card, 'proposal')) continue;
-      found.set(name, { name, address: inFull(name), capabilities: card.capabilities.map(({ id }) => id) });
+      if (registry.getById(name, creator) === undefined || unroutable(card, 'proposal', [wanted])) continue;
+      found.set(name, { name, address: inFull(name), capabilities: workedCapabilities(card) });
     }
   }
   return [...found.values()].slice(0, MAX_INVITED);
@@ -43,7 +43,7 @@ export function vacancies(registry: AgentRegistry, creator: string, unserved: re
     for (const { address, card } of first === undefined ? [] : registry.entriesWithCapability(first)) {
       if (address === creator || registry.getById(address, creator) === undefined) continue;
       if (!others.every((wanted) => card.capabilities.some(({ id }) => id === wanted))) continue;
-      const vacancy = vacancyFor(card, 'proposal');
+      const vacancy = vacancyFor(card, 'proposal', requiredCapabilities);
       if (vacancy) found.set(address, vacancy.reason);
     }
   }

@@ -7,6 +7,7 @@ import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
 import type { SharedLogs } from '../../store/shared/record-log.js';
 import { addUsage, NO_USAGE, type Usage, usageIn } from '../usage.js';
+import { waitingIn } from '../waiting-report.js';
 import { BoardDocument } from './board-document.js';
 import { BrokerLog } from './broker-log.js';
 import { isKeeping, type KeepingEffect, type ParticipationRecords } from './participation-records.js';
@@ -138,12 +139,14 @@ export class SwarmParticipation {
     if (!machine.board.swarm) return this.#board?.read(this.swarmId);
     const subTasks = [...machine.board.subTasks].map(([id, { status, result }]) => {
       const progress = this.#board?.progressOf(id);
+      const waiting = status === 'running' ? this.#board?.waitingOf(id) : 0;
       return {
         id,
         ...sharedSubTask(machine, id),
         ...(status === 'completed' && { result }),
         ...(machine.unconfirmed(id) && { unconfirmed: true }),
         ...(progress !== undefined && { progress }),
+        ...(waiting && { waiting }),
       };
     });
     const { confirmed, stalled } = machine;
@@ -327,8 +330,12 @@ export class SwarmParticipation {
     this.#running.set(lease, { subTask, controller });
     const isCurrent = () => this.#running.get(lease)?.controller === controller;
     let used: Usage | undefined;
+    // An earlier attempt may have ended while it waited.
+    this.#board?.waiting(subTask, 0);
     const progress = (value: unknown) => {
       if (!isCurrent()) return;
+      const decisions = waitingIn(value);
+      if (decisions !== undefined) return this.#board?.waiting(subTask, decisions);
       const usage = usageIn(value);
       if (!usage) return this.#board?.progress(subTask, value);
       // Usage travels with the finding: the document may be behind when the swarm ends.

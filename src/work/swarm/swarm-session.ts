@@ -19,6 +19,8 @@ export interface SwarmSubTask {
   readonly unconfirmed?: boolean;
   /** The worker's latest report. */
   readonly progress?: unknown;
+  /** How many decisions of its owner the holder waits for. */
+  readonly waiting?: number;
   /** What all attempts at it cost, as far as their workers said so. */
   readonly usage?: Usage;
 }
@@ -51,7 +53,7 @@ export interface SwarmSession {
 }
 
 /** A sub-task in the swarm's document. */
-export type SharedSubTask = Omit<SwarmSubTask, 'id' | 'result' | 'unconfirmed' | 'progress'>;
+export type SharedSubTask = Omit<SwarmSubTask, 'id' | 'result' | 'unconfirmed' | 'progress' | 'waiting'>;
 
 /** The swarm in the swarm's document. */
 export type SharedHeader = Omit<SwarmSession, 'id' | 'subTasks' | 'sharedState' | 'confirmed'>;

@@ -1,0 +1,87 @@
+import type { AgentTask } from '../agent/agent-tasks.js';
+import { createNode } from '../node/compose.js';
+import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
+import { type PartResult, type ReviewReport, reviewReport } from '../roster/review/review-report.js';
+import { REVIEW_TOOLS, type RosterToolsComponents, reportFor } from '../roster/roster-tools.js';
+import { TestRunner } from '../roster/test-runs.js';
+import { ToolThreads } from '../roster/tools/tool-threads.js';
+import { realRoot } from '../roster/tools/workspace-files.js';
+import { Workspaces } from '../roster/workspaces.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import { systemRuntime } from '../runtime/system-runtime.js';
+import { Children } from '../system/process/children.js';
+
+interface ReviewOptions {
+  readonly since?: string | undefined;
+  readonly runTests: boolean;
+}
+
+/** Of one agent: a report comes late rather than without a part. */
+const PART_MS = 120_000;
+
+/** A swarm of the roster, on a node of its own without a network, reviews a repository. */
+export async function reviewRepository(path: string, { since, runTests }: ReviewOptions): Promise<ReviewReport> {
+  const folder = realRoot(path);
+  const runtime = systemRuntime();
+  const began = runtime.stopwatch();
+  const node = await createNode({ runtime });
+  const threads = new ToolThreads(runtime, { timeoutMs: PART_MS });
+  const children = await Children.open(runtime);
+  try {
+    const testRuns = new TestRunner({ runtime, children, threads, permit: async () => {} });
+    const components = { threads, workspaces: new Workspaces({ foldersFor: () => [folder] }), testRuns };
+    const sun = node.agent(PLANETARY_ROSTER.find(({ id }) => id === 'sun')!);
+    for (const role of PLANETARY_ROSTER.filter(({ id }) => REVIEW_TOOLS.some(({ agent }) => agent === id))) {
+      const agent = node.agent(role);
+      agent.onTask((task) => part(agent.id, task, components, () => runtime.stopwatch()));
+    }
+    const plan = REVIEW_TOOLS.map(({ agent, name, capability }) => ({
+      id: agent,
+      description: `${agent.toUpperCase()} reviews ${folder}`,
+      requiredCapabilities: [capability],
+      input: {
+        workspace: folder,
+        tool: name,
+        ...(since !== undefined && { since }),
+        ...(agent === 'saturn' && runTests && { run: true }),
+      },
+    }));
+    const capabilities = REVIEW_TOOLS.map(({ capability }) => capability);
+    const swarm = sun.swarm(`Review ${folder}`, {
+      capabilities,
+      plan,
+      justification: 'a review that the owner asked for',
+    });
+    const { results } = await swarm.result;
+    const parts = REVIEW_TOOLS.map(({ agent }) => results[agent] as PartResult);
+    const refused = parts.find((one) => 'code' in one && one.code === 'INVALID_ARGUMENTS') as
+      | { failed: string }
+      | undefined;
+    if (refused) throw new EclipticError('INVALID_ARGUMENTS', refused.failed);
+    return reviewReport(
+      { workspace: folder, ms: Math.round(runtime.stopwatch() - began), ...(since !== undefined && { since }) },
+      parts,
+    );
+  } finally {
+    await threads.close();
+    await children.close();
+    await node.stop();
+  }
+}
+
+/** A tool that fails leaves its part of the review empty, and not the whole. */
+async function part(
+  agent: string,
+  task: AgentTask,
+  components: RosterToolsComponents,
+  clock: () => number,
+): Promise<PartResult & { code?: string }> {
+  const began = clock();
+  const ms = () => Math.round(clock() - began);
+  try {
+    return { report: await reportFor(agent, task, components), ms: ms() };
+  } catch (error) {
+    const code = error instanceof EclipticError ? error.code : 'HANDLER_FAILED';
+    return { agent, tool: agent, failed: describeError(error), ms: ms(), code };
+  }
+}

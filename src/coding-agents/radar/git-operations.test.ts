@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { gitOperations } from './git-operations.js';
+
+const found = (command: string) =>
+  gitOperations(command).map(({ command: text, folder, paths }) => [text, folder, ...(paths ? [paths] : [])]);
+
+describe('git operations in a shell command', () => {
+  it.each<[string, unknown[]]>([
+    ['git checkout main', [['git checkout main', '']]],
+    ['git switch -c topic', [['git switch -c topic', '']]],
+    [
+      'npm test && git stash; git pull --rebase',
+      [
+        ['git stash', ''],
+        ['git pull --rebase', ''],
+      ],
+    ],
+    ['cd sub && git reset --hard HEAD~1', [['git reset --hard HEAD~1', 'sub']]],
+    ['cd /r; cd sub; git merge x', [['git merge x', '/r/sub']]],
+    ['git -C /other rebase main', [['git rebase main', '/other']]],
+    ['git -c user.name=x --no-pager cherry-pick abc', [['git cherry-pick abc', '']]],
+    ['GIT_EDITOR=true sudo -E /usr/bin/git rebase --continue', [['git rebase --continue', '']]],
+    [`bash -lc "cd 'a b' && git stash pop"`, [['git stash pop', 'a b']]],
+    ['echo $(git revert HEAD)', [['git revert HEAD', '']]],
+    ['if git merge x; then echo ok; fi', [['git merge x', '']]],
+    ['git checkout -- a.ts "b c.ts"', [['git checkout -- a.ts b c.ts', '', ['a.ts', 'b c.ts']]]],
+    ['git restore --source HEAD~1 src/a.ts', [['git restore --source HEAD~1 src/a.ts', '', ['src/a.ts']]]],
+    ['git reset -- a.ts', [['git reset -- a.ts', '', ['a.ts']]]],
+    ['git stash push -m wip -- a.ts', [['git stash push -m wip -- a.ts', '', ['a.ts']]]],
+    ['git clean -fd', [['git clean -fd', '', ['.']]]],
+    ['git clean -fd tmp', [['git clean -fd tmp', '', ['tmp']]]],
+    ['git \\\n  checkout x # git reset', [['git checkout x', '']]],
+  ])('%s takes something away [RD.9]', (command, operations) => {
+    expect(found(command)).toEqual(operations);
+  });
+
+  it.each(
+    [
+      'git status',
+      'git stash list',
+      'git log --oneline | grep checkout',
+      'echo "git checkout main"',
+      "git commit -m 'git reset --hard'",
+      'grep -r "git stash" .',
+      'git clean -n',
+      'git rebase --help',
+      'git diff merge',
+      'legit checkout x',
+      '# git checkout main',
+      '',
+      "git checkout 'unfinished",
+      '"',
+    ].filter((command) => !command.endsWith('unfinished')),
+  )('%s takes nothing away [RD.9]', (command) => {
+    expect(found(command)).toEqual([]);
+  });
+
+  it('are read without end from no text, however long or odd', () => {
+    expect(gitOperations('git checkout x;'.repeat(100_000))).toHaveLength(20);
+    expect(found("git checkout 'unfinished")).toEqual([['git checkout unfinished', '']]);
+  });
+});

@@ -1,0 +1,252 @@
+import { posix } from 'node:path';
+import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { type Document, isAlias, LineCounter, parseAllDocuments } from 'yaml';
+import { EclipticError } from '../../runtime/errors.js';
+import { BUILT_IN_SCHEMAS } from './data-schemas.js';
+import { evidenceOf, type Finding, isSample, type Severity } from './finding.js';
+import { checkBySchema, type Fault, type JsonSchema } from './json-schema.js';
+import type { SourceFile } from './workspace-files.js';
+
+/** Files whose readers take neither comments nor trailing commas. */
+const STRICT = /(^|\/)(package|composer|manifest|bower)\.json$|\.webmanifest$/;
+const LOCK_FILE = /(^|\/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.ya?ml|composer\.lock)$/;
+/** Not data yet, but a text that a program makes data of. */
+const TEMPLATE = /\{\{|\{%|<%|^\s*#\{|\$\{\{?\s*cookiecutter|^[ \t]*@[\w.]+@/m;
+const MAX_YAML_CHARS = 524_288;
+const MAX_OF_FILE = 20;
+
+type Format = 'json' | 'yaml';
+
+interface Parsed {
+  readonly value: unknown;
+  readonly faults: readonly Fault[];
+  lineOf(path: readonly (string | number)[]): number;
+}
+
+export interface CheckedBySchema {
+  readonly file: SourceFile;
+  readonly schema: JsonSchema;
+  /** How the findings name the schema. */
+  readonly name: string;
+}
+
+/** MERCURY: JSON and YAML that cannot be read, says a key twice, or does not match its schema. */
+export function reviewData(files: readonly SourceFile[]): Finding[] {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  return files.flatMap((file) => {
+    const format = formatOf(file.path);
+    if (format === undefined || isSample(file.path) || LOCK_FILE.test(file.path)) return [];
+    if (format === 'yaml' && (file.text.length > MAX_YAML_CHARS || TEMPLATE.test(withoutExpressions(file)))) return [];
+    const parsed = parse(file, format);
+    const faults = parsed.faults.map((fault) =>
+      findingOf(file, fault.line, `data/${fault.rule}`, 'medium', fault.message),
+    );
+    if (parsed.faults.some(({ rule }) => rule === 'syntax')) return faults.slice(0, MAX_OF_FILE);
+    const schema = schemaOf(file, parsed.value, byPath);
+    return [...faults, ...(schema ? mismatches(file, parsed, schema.schema, schema.name) : [])].slice(0, MAX_OF_FILE);
+  });
+}
+
+/** Checks one file by a schema that the caller names. */
+export function validateFile({ file, schema, name }: CheckedBySchema): Finding[] {
+  const format = formatOf(file.path);
+  if (format === undefined) {
+    throw new EclipticError('INVALID_ARGUMENTS', `${file.path} is neither JSON nor YAML by its name`, {
+      path: file.path,
+    });
+  }
+  const parsed = parse(file, format);
+  const faults = parsed.faults.map((fault) =>
+    findingOf(file, fault.line, `data/${fault.rule}`, 'medium', fault.message),
+  );
+  if (parsed.faults.some(({ rule }) => rule === 'syntax')) return faults.slice(0, MAX_OF_FILE);
+  return [...faults, ...mismatches(file, parsed, schema, name)];
+}
+
+/** The schema in a file of the workspace. */
+export function readSchemaFile({ path, text }: SourceFile): JsonSchema {
+  const { value, faults } = parse({ path, text }, formatOf(path) ?? 'json');
+  if (faults.length > 0 || typeof value !== 'object' || value === null) {
+    throw new EclipticError('INVALID_ARGUMENTS', `${path} is no JSON Schema: ${faults[0]?.message ?? 'no object'}`, {
+      path,
+    });
+  }
+  return value as JsonSchema;
+}
+
+function formatOf(path: string): Format | undefined {
+  if (/\.(jsonc?|webmanifest)$/.test(path)) return 'json';
+  return /\.ya?ml$/.test(path) ? 'yaml' : undefined;
+}
+
+/** Expressions of GitHub's workflows are texts of YAML. */
+function withoutExpressions({ path, text }: SourceFile): string {
+  return path.includes('.github/') ? text.replaceAll('${{', '') : text;
+}
+
+function parse({ path, text }: SourceFile, format: Format): Parsed {
+  try {
+    return format === 'json' ? parseJson(text, STRICT.test(path)) : parseYaml(text);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const faults: Fault[] = [{ rule: 'syntax', line: 1, message: 'nested too deeply to be read' }];
+    return { value: undefined, faults, lineOf: () => 1 };
+  }
+}
+
+function parseJson(text: string, isStrict: boolean): Parsed {
+  const lineOf = lineCounter(text);
+  const errors: ParseError[] = [];
+  const options = { allowTrailingComma: !isStrict, disallowComments: isStrict, allowEmptyContent: !isStrict };
+  const tree = parseTree(text, errors, options);
+  const [first] = errors;
+  const faults: Fault[] = first
+    ? [
+        {
+          rule: 'syntax',
+          line: lineOf(first.offset),
+          message: `not valid JSON: ${words(printParseErrorCode(first.error))}`,
+        },
+      ]
+    : [];
+  if (tree) repeatedKeys(tree, (key, offset) => faults.push(duplicate(key, lineOf(offset))));
+  return {
+    value: tree && jsonValue(tree),
+    faults,
+    lineOf(path) {
+      const node = tree && findNodeAtLocation(tree, [...path]);
+      return lineOf(node?.parent?.type === 'property' ? node.parent.offset : (node?.offset ?? 0));
+    },
+  };
+}
+
+/** `CommaExpected` as words. */
+function words(code: string): string {
+  return code.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase();
+}
+
+function duplicate(key: string, line: number): Fault {
+  return {
+    rule: 'duplicate-key',
+    line,
+    message: `the key "${key.slice(0, 80)}" stands twice; only the last one counts`,
+  };
+}
+
+function repeatedKeys(node: Node, report: (key: string, offset: number) => void): void {
+  const open = [node];
+  for (let next = open.pop(); next; next = open.pop()) {
+    const seen = new Set<string>();
+    for (const child of next.children ?? []) {
+      const [key] = child.children ?? [];
+      if (child.type === 'property' && key) {
+        const name = String(key.value);
+        // Comments of package.json and of schemas are often written as keys.
+        if (seen.has(name) && !/^(\/\/|\$comment|_comment|#)/.test(name)) report(name, key.offset);
+        seen.add(name);
+      }
+      open.push(child);
+    }
+  }
+}
+
+function jsonValue(node: Node): unknown {
+  switch (node.type) {
+    case 'array':
+      return (node.children ?? []).map(jsonValue);
+    case 'object': {
+      const entries = (node.children ?? []).flatMap(({ children: [key, value] = [] }) =>
+        key && value ? [[String(key.value), jsonValue(value)] as const] : [],
+      );
+      return Object.fromEntries(entries);
+    }
+    default:
+      return node.value;
+  }
+}
+
+function parseYaml(text: string): Parsed {
+  const lines = new LineCounter();
+  const documents = parseAllDocuments(text, { lineCounter: lines, logLevel: 'silent', prettyErrors: false });
+  const all = Array.isArray(documents) ? (documents as Document[]) : [];
+  const faults = all.flatMap(({ errors }) =>
+    errors.map(({ code, message, pos }): Fault => {
+      const { line } = lines.linePos(pos[0]);
+      if (code === 'DUPLICATE_KEY') return duplicate(keyAt(text, pos[0]), line);
+      return { rule: 'syntax', line, message: `not valid YAML: ${message.split('\n')[0]!.slice(0, 200)}` };
+    }),
+  );
+  const [first] = all;
+  return {
+    value: first && all.length === 1 && faults.length === 0 ? toValue(first) : undefined,
+    faults,
+    lineOf(path) {
+      const node = path.length > 0 ? first?.getIn(path, true) : first?.contents;
+      const range = (node as { range?: readonly [number, number, number] } | undefined)?.range;
+      return range ? lines.linePos(range[0]).line : 1;
+    },
+  };
+}
+
+function keyAt(text: string, offset: number): string {
+  return /^[^:\n]{0,80}/.exec(text.slice(offset, offset + 100))![0];
+}
+
+/** Undefined where aliases would make it too large. */
+function toValue(document: Document): unknown {
+  if (isAlias(document.contents)) return undefined;
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch {
+    return undefined;
+  }
+}
+
+function schemaOf(
+  { path, text }: SourceFile,
+  value: unknown,
+  files: ReadonlyMap<string, SourceFile>,
+): { schema: JsonSchema; name: string } | undefined {
+  const said =
+    (value as { $schema?: unknown } | undefined | null)?.$schema ??
+    /^# yaml-language-server: \$schema=(\S+)/m.exec(text.slice(0, 2_000))?.[1];
+  if (typeof said === 'string' && !/^[a-z][\w+.-]*:/i.test(said)) {
+    const file = files.get(posix.normalize(posix.join(posix.dirname(path), said)));
+    if (file && file.path !== path) return { schema: readSchemaFile(file), name: file.path };
+  }
+  const known = BUILT_IN_SCHEMAS.find(({ files: pattern }) => pattern.test(path));
+  return known && { schema: known.schema, name: known.name };
+}
+
+function mismatches(file: SourceFile, parsed: Parsed, schema: JsonSchema, name: string): Finding[] {
+  if (parsed.value === undefined) return [];
+  return checkBySchema(parsed.value, schema).map(({ path, message }) => {
+    const place = path.length === 0 ? '' : `${path.join('.')}: `;
+    return findingOf(file, parsed.lineOf(path), 'data/schema', 'medium', `${place}${message} (by ${name})`);
+  });
+}
+
+function findingOf(
+  { path, text }: SourceFile,
+  line: number,
+  rule: string,
+  severity: Severity,
+  message: string,
+): Finding {
+  const evidence = evidenceOf(text.split('\n', line)[line - 1] ?? '');
+  return { agent: 'mercury', rule, severity, file: path, line, message, evidence };
+}
+
+function lineCounter(text: string): (offset: number) => number {
+  const starts = [0];
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) starts.push(at + 1);
+  return (offset) => {
+    let [low, high] = [0, starts.length];
+    while (low + 1 < high) {
+      const middle = (low + high) >> 1;
+      if (starts[middle]! <= offset) low = middle;
+      else high = middle;
+    }
+    return low + 1;
+  };
+}

@@ -1,0 +1,71 @@
+import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/server/validators/cf-worker';
+import { EclipticError } from '../../runtime/errors.js';
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** What is wrong with the text of a data file. */
+export interface Fault {
+  readonly rule: 'syntax' | 'duplicate-key';
+  readonly line: number;
+  readonly message: string;
+}
+
+export interface Mismatch {
+  readonly path: readonly string[];
+  readonly message: string;
+}
+
+const MAX_MISMATCHES = 20;
+const NOT_ALLOWED = 'this is not allowed here';
+/** A mismatch of a part, which is reported itself. */
+const OF_A_PART =
+  /does not match schema\.$|had errors\.$|does not match additional properties schema\.$|Items did not match schema/;
+
+/**
+ * Where a value does not match a schema. The validator interprets the schema: one of a stranger must not become code, as
+ * it would in validators that compile.
+ */
+export function checkBySchema(value: unknown, schema: JsonSchema): Mismatch[] {
+  const draft = /draft-0?([47])/.exec(String(schema.$schema ?? ''))?.[1] as '4' | '7' | undefined;
+  let said: string | undefined;
+  try {
+    const validator = new CfWorkerJsonSchemaValidator({ shortcircuit: false, ...(draft && { draft }) });
+    said = validator.getValidator(schema as never)(value).errorMessage;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.slice(0, 300) : String(error);
+    throw new EclipticError('INVALID_ARGUMENTS', `the schema cannot be used: ${reason}`, { reason }, error);
+  }
+  const all = (said ?? '').split(/; (?=#)/).flatMap((line) => {
+    const [, pointer, message] = /^#(\S*?): (.*)$/s.exec(line) ?? [];
+    return pointer === undefined || OF_A_PART.test(message!) ? [] : [{ pointer, message: wordsOf(message!) }];
+  });
+  // A part that is wrong makes everything around it wrong, and counts as one that no schema describes.
+  const innermost = all.filter(({ pointer, message }) => {
+    const isEcho = (other: { pointer: string; message: string }) =>
+      other.pointer.startsWith(`${pointer}/`) ||
+      (message === NOT_ALLOWED && other.pointer === pointer && other.message !== NOT_ALLOWED);
+    return !all.some(isEcho);
+  });
+  const distinct = new Map(innermost.map((one) => [`${one.pointer} ${one.message}`, one]));
+  return [...distinct.values()].slice(0, MAX_MISMATCHES).map(({ pointer, message }) => ({
+    path: pointer.split('/').slice(1).map(unescaped),
+    message,
+  }));
+}
+
+function unescaped(part: string): string {
+  const text = part.replaceAll('~1', '/').replaceAll('~0', '~');
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function wordsOf(message: string): string {
+  if (message === 'False boolean schema.') return NOT_ALLOWED;
+  return message
+    .replace(/^Instance does/, 'it does')
+    .replace(/^Instance /, 'the ')
+    .replace(/\.$/, '');
+}

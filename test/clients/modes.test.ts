@@ -1,0 +1,56 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { TaskDetail } from '../../src/node/control/rows.js';
+import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
+import { inCluster, until } from '../nodes/cluster.js';
+import { acpAgent, converse } from './acp-world.js';
+
+/** A mode in which each agent makes a file without a question, or none at all, and a model that is not its own choice. */
+const CHOICES = {
+  claude: { mode: 'acceptEdits', makes: true, model: 'sonnet', asked: /sonnet/, write: 'Write', path: 'file_path' },
+  gemini: {
+    mode: 'autoEdit',
+    makes: true,
+    model: 'gemini-3.8-flash',
+    asked: /^gemini-3\.8-flash$/,
+    write: 'write_file',
+    path: 'file_path',
+  },
+  opencode: {
+    mode: 'plan',
+    makes: false,
+    model: 'scripted/scripted-2',
+    asked: /^scripted-2$/,
+    write: 'write',
+    path: 'filePath',
+  },
+} as const;
+
+describe.each(['claude', 'gemini', 'opencode'] as const)('the sessions of %s', (id) => {
+  it(
+    'have the mode and the model of the configuration, and an unknown model is refused with those it has [SN.5 T-A12]',
+    inCluster(async (cluster) => {
+      const { mode, makes, model: chosen, asked, write, path } = CHOICES[id];
+      const file = join(cluster.folder, 'desk', 'data', 'lanes', 'worker', 'notes.md');
+      const { model, url } = await converse(cluster, [
+        { tool: write, input: { [path]: file, content: '# Notes\n' } },
+        { text: 'tried' },
+      ]);
+      const acp = acpAgent(cluster, id, url);
+      const agents = { worker: { acp: { ...acp, mode, model: chosen } }, other: { acp: { ...acp, model: 'abacus' } } };
+      const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false, agents } });
+      cluster.onEnd(async () => void (await node.stop()));
+      const task = await node.call<TaskDetail>('task.send', { to: 'worker', text: 'write the notes' });
+      expect({ state: task.state, made: existsSync(file), approvals: await node.call('approvals') }).toEqual({
+        state: 'TASK_STATE_COMPLETED',
+        made: makes,
+        approvals: [],
+      });
+      expect([...model.of('worker').models]).toEqual([expect.stringMatching(asked)]);
+      const other = async () => (await node.call<ProviderRow[]>('providers')).find((row) => row.id === 'other')!;
+      await until(async () => /has no model "abacus"; it has: /.test((await other()).message ?? ''), 'health says it');
+      expect(model.faults).toEqual([]);
+    }),
+  );
+});

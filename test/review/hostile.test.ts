@@ -1,0 +1,121 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { reviewRepository } from '../../src/cli/review-swarm.js';
+import { reviewSarif } from '../../src/roster/review/review-sarif.js';
+import { reviewMarkdown, reviewText } from '../../src/roster/review/review-text.js';
+import { ToolThreads } from '../../src/roster/tools/tool-threads.js';
+import { runTool } from '../../src/roster/tools/tools.js';
+import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { SECRETS, TestRepository } from './repository.js';
+
+const outside = mkdtempSync(join(tmpdir(), 'ecliptic-outside-'));
+const repository = new TestRepository();
+const { folder } = repository;
+const SECRET = `const key = '${SECRETS.github}';\n`;
+const ran = join(outside, 'ran');
+
+beforeAll(() => {
+  writeFileSync(join(outside, 'key.js'), SECRET);
+  const trap = join(outside, 'trap.sh');
+  writeFileSync(trap, `#!/bin/sh\ntouch '${ran}'\n`);
+  chmodSync(trap, 0o755);
+  repository.git('init', '-q');
+  repository.write({
+    'package.json': JSON.stringify({
+      name: 'hostile',
+      version: '1.0.0',
+      scripts: Object.fromEntries(['test', 'prepare', 'preinstall', 'postinstall'].map((name) => [name, trap])),
+    }),
+    'deep/a.js': 'export {};\n',
+    'line\nbreak\u001b[31m`|<b>.js': SECRET,
+    'long.js': `const a = "${'a'.repeat(300_000)}";\n`,
+    'quotes.js': '`'.repeat(100_000),
+    'braces.js': '`${'.repeat(50_000),
+    'imports.js': `${'import a, {'.repeat(20_000)}\n`,
+    'passwords.txt': `${'password'.repeat(20_000)}\n${'secret: "'.repeat(20_000)}\n`,
+    'urls.txt': 'https://a:'.repeat(30_000),
+    'deep.json': `${'['.repeat(100_000)}`,
+    'bomb.yaml': `a: &a [x, x]\n${Array.from({ length: 30 }, (_, n) => `b${n}: &b${n} [*${n === 0 ? 'a' : `b${n - 1}`}, *${n === 0 ? 'a' : `b${n - 1}`}]`).join('\n')}\n`,
+    'stars/.gitignore': `${'*a'.repeat(6)}*b\n`,
+    'junit.xml': `<testsuites><testcase name="${'<'.repeat(50_000)}`,
+    '.gitattributes': '* filter=trap diff=trap\n',
+  });
+  repository.commit('first');
+  for (const [name, value] of Object.entries({
+    'core.fsmonitor': trap,
+    'core.pager': trap,
+    'core.sshCommand': trap,
+    'diff.external': trap,
+    'diff.trap.textconv': trap,
+    'filter.trap.clean': trap,
+    'filter.trap.smudge': trap,
+    'gpg.program': trap,
+    'log.showSignature': 'true',
+  }))
+    repository.git('config', name, value);
+  symlinkSync(outside, join(folder, 'escape'));
+  symlinkSync(join(outside, 'key.js'), join(folder, 'key.js'));
+  symlinkSync('..', join(folder, 'deep', 'loop'));
+  symlinkSync('self', join(folder, 'self'));
+  writeFileSync(join(folder, 'huge.js'), Buffer.alloc(3 * 1_048_576, 'a'));
+  writeFileSync(join(folder, 'binary.js'), Buffer.from([0, 1, 2, ...Buffer.from(SECRET)]));
+  writeFileSync(join(folder, Buffer.from([0x62, 0xff, 0x2e, 0x6a, 0x73]).toString('latin1')), 'export {};\n');
+  if (process.platform !== 'win32') execFileSync('mkfifo', [join(folder, 'pipe.js')]);
+  mkdirSync(join(folder, 'locked'), { mode: 0o000 });
+});
+
+afterAll(() => {
+  chmodSync(join(folder, 'locked'), 0o755);
+  repository.remove();
+  rmSync(outside, { recursive: true, force: true });
+});
+
+describe('a hostile repository', () => {
+  it('makes a review neither run its programs, leave its folder, nor hang [RT.6]', { timeout: 120_000 }, async () => {
+    const report = await reviewRepository(folder, { runTests: false, since: undefined });
+    expect(report.parts.filter(({ failed }) => failed !== undefined)).toEqual([]);
+    const found = report.findings.filter(({ rule }) => rule.startsWith('secret/'));
+    expect(found.map(({ file }) => file)).toEqual(['line\nbreak\u001b[31m`|<b>.js']);
+    expect(report.skipped).toMatchObject({ links: 4, tooLarge: 1, binary: 1 });
+    // Since a revision, files are compared with what git stores.
+    const since = await reviewRepository(folder, { runTests: false, since: 'HEAD' });
+    expect(since.parts.filter(({ failed }) => failed !== undefined)).toEqual([]);
+    expect(existsSync(ran)).toBe(false);
+
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the terminal must not get them
+    const control = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/;
+    expect(reviewText(report)).not.toMatch(control);
+    expect(reviewMarkdown(report)).not.toMatch(control);
+    expect(reviewText(report)).toContain('line\\u000abreak\\u001b[31m`|<b>.js:1');
+    expect(reviewMarkdown(report)).toContain('``line\\u000abreak\\u001b[31m`\\|<b>.js:1``');
+    expect(JSON.stringify(reviewSarif(report))).toContain('line%0Abreak%1B%5B31m%60%7C%3Cb%3E.js');
+  });
+
+  it('cannot be searched for longer than the limit, whatever the expression [RT.6]', async () => {
+    const threads = new ToolThreads(systemRuntime(), { timeoutMs: 1_500 });
+    const args = { pattern: '^(a|a|aa)+$', regex: true, limit: 10 };
+    repository.write({ 'aaaa.txt': `${'a'.repeat(60)}b\n` });
+    const search = threads.run({ tool: 'uranus.search', folder, args: { ...args, path: 'aaaa.txt' } });
+    await expect(search).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' });
+    const cancelled = new AbortController();
+    const other = threads.run({ tool: 'uranus.search', folder, args }, cancelled.signal);
+    cancelled.abort(new Error('enough'));
+    await expect(other).rejects.toThrow('enough');
+    await threads.close();
+  });
+
+  it('is read within the limits of files and folders [RT.6]', () => {
+    const names = (args: object) => () =>
+      runTool({ tool: 'mercury.validate', folder, args: { ...args } as Record<string, unknown> });
+    for (const file of ['key.js', 'escape/key.js', 'deep/loop/key.js', '../outside.json', 'a\0b.json']) {
+      expect(names({ file }), file).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENTS' }));
+    }
+    expect(names({ file: 'huge.json' })).toThrow(expect.objectContaining({ code: 'RESOURCE_NOT_FOUND' }));
+    expect(() => runTool({ tool: 'enceladus.secrets', folder: join(folder, 'nowhere'), args: {} })).toThrow(
+      expect.objectContaining({ code: 'RESOURCE_NOT_FOUND' }),
+    );
+  });
+});
