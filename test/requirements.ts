@@ -1331,7 +1331,11 @@ const editors = section('editors', '', [
 ]);
 
 const chats = section('front ends', '', [
-  ['MC12', 'gateway', 'A client finds the issuer of tokens for the MCP endpoint by its metadata as a protected resource.'],
+  [
+    'MC12',
+    'gateway',
+    'A client finds the issuer of tokens for the MCP endpoint by its metadata as a protected resource.',
+  ],
   [
     'AU.1',
     'gateway',
