@@ -64,7 +64,7 @@ async function memory(report: Report): Promise<void> {
   await post(peer, 'task', MANY_TASKS);
   const { heap, rss } = await peer.ask<A2AUse>('memory');
   const tasks = MANY_TASKS.toLocaleString('en');
-  report.figure(SUITE, `heap growth over ${tasks} tasks`, Math.round((heap - before.heap) / MEBIBYTE), 'MiB');
+  report.figure(SUITE, `heap growth over ${tasks} tasks`, Math.round((heap - before.heap) / MEBIBYTE) || 0, 'MiB');
   report.figure(SUITE, `resident after ${tasks} tasks`, Math.round(rss / MEBIBYTE), 'MiB');
   await peer.stop();
 }

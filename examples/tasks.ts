@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { createNode } from 'ecliptic';
 
 const node = await createNode();
-node.agent({ id: 'mars' }).onTask(async (task) => {
+const mars = node.agent({ id: 'mars' });
+mars.onTask(async (task) => {
   task.progress('reading');
   const { parts } = await task.ask('Which branch?');
   task.artifact(`# Report on ${parts[0]?.text}`, { name: 'report.md' });

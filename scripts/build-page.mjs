@@ -12,7 +12,7 @@ uqr, (c) Anthony Fu, from the QR code generator of Project Nayuki. */`;
 export async function buildPage(outdir = join(root, 'dist', 'web')) {
   await build({
     absWorkingDir: root,
-    entryPoints: ['web/page.tsx', 'web/page.css', 'web/charts.ts'],
+    entryPoints: ['web/page.tsx', 'web/page.css', 'web/charts.ts', 'web/docs.css'],
     outdir,
     bundle: true,
     minify: true,

@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildPage } from './build-page.mjs';
 import { bundle } from './bundle.mjs';
+import { writeCommands } from './write-commands.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 rmSync(new URL('../dist', import.meta.url), { recursive: true, force: true });
@@ -11,10 +12,20 @@ const { status } = spawnSync(process.execPath, typescript, { cwd: root, stdio: '
 if (status !== 0) process.exit(status ?? 1);
 // A few large files in one folder are found and loaded sooner than hundreds of small ones.
 // Only entries that are loaded by file name: the library, the program, and code for separate processes.
-const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
+const library = [
+  'index',
+  'mesh',
+  'a2a',
+  'providers',
+  'simulation',
+  'bridges/ai-sdk',
+  'bridges/openai-agents',
+  'bridges/langgraph',
+];
 const licences = await bundle(
   [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-thread'],
   'dist',
 );
 writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));
 await buildPage();
+writeCommands();

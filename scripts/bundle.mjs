@@ -9,8 +9,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-/** Packages that every node loads: in the bundle they need no search through folders, and lose their unused parts. */
-const BUNDLED = ['zod', 'pino', 'yjs', 'jsonc-parser'];
+/** Packages that nodes load: in the bundle they need no search through folders, and lose their unused parts. */
+const BUNDLED = ['zod', 'pino', 'yjs', 'jsonc-parser', 'marked'];
 
 /** Scripts with stored code cannot import without an experimental feature of Node, so that one file does it for them. */
 const IMPORT = 'import.cjs';

@@ -8,6 +8,7 @@ const FILES = [
   'package-lock.json',
   'test/conformance/package-lock.json',
   'test/clients/package-lock.json',
+  'test/clients/frameworks/package-lock.json',
   'scripts/api-reference/package-lock.json',
 ];
 const SYSTEMS = ['android', 'darwin', 'freebsd', 'linux', 'netbsd', 'openbsd', 'openharmony', 'sunos', 'aix', 'win32'];

@@ -53,7 +53,7 @@ const NOT_RUN = [
     version('acpx'),
     'a coding-agent client, installed apart with the others: `npm run test:clients`',
   ],
-  ['A2A 1.0', 'a2a-tck, a2a-inspector', 'Python programs; npm has neither'],
+  ['A2A 1.0', 'a2a-tck, a2a-inspector', 'not on npm'],
 ];
 const DEFECTS = [
   [`${A2A}`, 'canonical cards leave out required fields that are empty, so our cards carry a second signature for it'],

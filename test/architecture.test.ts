@@ -18,6 +18,7 @@ const FLOORS: readonly (readonly string[])[] = [
     'providers',
     'telemetry',
     'coding-agents',
+    'bridges',
     'http/auth',
     'http/server',
     'http/dashboard',

@@ -120,7 +120,7 @@ describe('the commands of a running node', () => {
       const hint = rows.splice(-3);
       expect(hint[0]).toMatch(/^12 agents are unstaffed: .* refuse requests and tasks\.$/);
       expect(hint[1]).toBe('To find workers for all of them: ecliptic staff');
-      expect(hint[2]).toContain('ecliptic staff --roles mercury, or in ecliptic.json "agents": { "mercury": {');
+      expect(hint[2]).toContain('ecliptic staff --roles earth, or in ecliptic.json "agents": { "earth": {');
       expect(rows).toHaveLength(1 + PLANETARY_ROSTER.length + 5);
       expect(rows.find((row) => row.startsWith('mars '))).toMatch(/^mars +L2 +- +ready +backend\.api, backend\.logic$/);
       expect(rows.find((row) => row.startsWith('venus '))).toMatch(/^venus +L2 +- +unstaffed +frontend/);
@@ -837,7 +837,7 @@ describe('wrong usage', () => {
   it.each<[string, string[]]>([
     ['an unknown command', ['frobnicate']],
     ['a command named like a property', ['constructor']],
-    ['an option before the command', ['--data', 'x', 'agents']],
+    ['an option before the command', ['--tier', '1', 'agents']],
     ['an unknown option', ['agents', '--frob']],
     ['an option without its value', ['agents', '--tier']],
     ['a number that is none', ['agents', '--tier', 'two']],

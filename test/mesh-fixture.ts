@@ -124,6 +124,10 @@ export class MemoryCarrier implements Carrier {
     return this.#peers.has(node);
   }
 
+  converses(node: string): boolean {
+    return this.#peers.has(node);
+  }
+
   carry(node: string, envelope: ValidEnvelope, sender: string, recipient: string, outcome: CarryOutcome): void {
     this.#carry(node, envelope.readdress(sender, recipient)).then(
       () => outcome.taken(),

@@ -86,7 +86,7 @@ describe('the packed package', () => {
 
   it('contains the built page of the dashboard', async () => {
     const page = join(user, 'node_modules', 'ecliptic', 'dist', 'web');
-    expect((await readdir(page)).sort()).toEqual(['charts.js', 'index.html', 'page.css', 'page.js']);
+    expect((await readdir(page)).sort()).toEqual(['charts.js', 'docs.css', 'index.html', 'page.css', 'page.js']);
   });
 
   it('offers the simulated runtime and network, and nothing that is not listed', async () => {

@@ -865,6 +865,12 @@ const jail = section('jail', 'JL.', [
 const background = section('background node', 'BG.', [
   ['BG.1', 'onramp', 'A background node reads the user’s own configuration and comes back at its port.'],
   ['BG.2', 'onramp', 'It exits when no client has used it for a time, unless configured to stay.'],
+  [
+    'BG.4',
+    'onramp',
+    'A project’s own ecliptic.json runs nothing before the owner has allowed exactly its content, and is asked about again when that changes.',
+  ],
+  ['BG.5', 'onramp', 'The agents of a project exist for the clients that work in it and for the owner only.'],
   ['BG.3', 'onramp', '`service install` and `remove` let systemd or launchd run the node; --print shows the file.'],
 ]);
 
@@ -1304,6 +1310,7 @@ const radar = section('conflict radar', '', [
 const streamsBetweenNodes = section('streams between nodes', '', [
   ['ST.1', 'nodes', 'A stream from another node has several chunks in flight, and never more than its share.'],
   ['ST.2', 'nodes', 'It is whole and in order, or ends with a typed error, whatever the network does.'],
+  ['ST.4', 'nodes', 'What an agent answers while the asking node is silent waits for it within the conversation.'],
   ['ST.3', 'nodes', 'A chunk that is missing between two others is an error of the reader.'],
 ]);
 
@@ -1385,6 +1392,11 @@ const agentSessions = section('sessions of coding agents', '', [
   ['AP.1', 'providers', 'An approval is listed, shown with change, folder and rule, and answered on another device.'],
   ['AP.2', 'providers', 'The requester of a task sees that it waits for an approval, and what was decided.'],
   [
+    'AP.5',
+    'providers',
+    'Where the link between two devices is cut in the middle, an approval is answered once, and its task loses nothing.',
+  ],
+  [
     'AP.4',
     'providers',
     'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
@@ -1419,6 +1431,36 @@ const firstMinutes = section('first minutes', '', [
     'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
   ],
   [
+    'FM.readme',
+    'onramp',
+    'The README’s first screen says what Ecliptic is, for whom and what it is not; its sessions run from a fresh install.',
+  ],
+  [
+    'FM.pages',
+    'onramp',
+    'Commands, sessions, snippets and configuration of the documents are true: run, part of a program that runs, or checked; links lead somewhere.',
+  ],
+  [
+    'FM.served',
+    'gateway',
+    'A node serves the documents, rendered, under /docs, without scripts and nothing else of the package.',
+  ],
+  ['FM.examples', 'onramp', 'Twelve examples in the package each check what a page claims.'],
+  [
+    'FM.new',
+    'onramp',
+    'A starter of an agent or a tool is typed, its test passes, and nothing that exists is replaced.',
+  ],
+  [
+    'FM.help',
+    'onramp',
+    'Every failure of a command names the next command; every error code has help in the terminal.',
+  ],
+  ['FM.width', 'onramp', 'Tables fit the width of a terminal, and are whole in files and pipes.'],
+  ['FM.progress', 'onramp', 'A command that waits for the node for long says so on a terminal.'],
+  ['FM.logs', 'onramp', 'The log of a node in the background is shown for people, and followed.'],
+  ['FM.fix', 'onramp', 'Doctor repairs what it can, with consent, and says what became of it.'],
+  [
     'FM.init',
     'onramp',
     'A new configuration has what is found on the machine as far as the user agrees, the rest as comments, and no secret.',
@@ -1432,6 +1474,19 @@ const firstMinutes = section('first minutes', '', [
     'FM.servers',
     'onramp',
     'MCP servers of the clients on a machine are found; values that may be secret are not copied.',
+  ],
+]);
+
+const bridges = section('bridges to frameworks', '', [
+  [
+    'BR.1',
+    'providers',
+    'Tools of the mesh are native tools of the AI SDK, the OpenAI Agents SDK and LangGraph, under policy.',
+  ],
+  [
+    'BR.2',
+    'providers',
+    'An agent or a graph of these does tasks: it streams, and its approvals and interrupts ask the caller.',
   ],
 ]);
 
@@ -1518,6 +1573,7 @@ export const requirements: readonly Requirement[] = [
   ...directoryOfNodes,
   ...sharedState,
   ...collections,
+  ...bridges,
   ...worktrees,
   ...radar,
   ...streamsBetweenNodes,

@@ -34,6 +34,9 @@ export function Shell() {
           )}
         </h1>
         <Search />
+        <a class="quiet dim" href="/docs">
+          {TEXT.documents}
+        </a>
         <Connection />
       </header>
       <nav aria-label={TEXT.placesLabel}>

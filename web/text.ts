@@ -3,6 +3,7 @@ import type { WaitingAction, WaitingItem } from '../src/http/dashboard/facts.js'
 /** Every text of the page. */
 export const TEXT = {
   product: 'Ecliptic',
+  documents: 'Documentation',
   places: {
     overview: 'Overview',
     needs: 'Needs you',

@@ -29,6 +29,14 @@ export class AgentTools {
     return this.#service.list('tool', this.#self()).map((entry) => ({ ...shown(entry), name: entry.fullName }));
   }
 
+  /** The tools under the names that models and clients take, as `mars__add`. */
+  get wireTools(): (Offered<ToolDefinition> & { readonly fullName: string })[] {
+    const { names } = this.#service;
+    return this.#service.list('tool', this.#self()).map((entry) => {
+      return { ...shown(entry), name: names.nameOf(entry, 'safe'), fullName: entry.fullName };
+    });
+  }
+
   get resources(): Offered<ResourceDefinition>[] {
     return this.#service
       .list('resource', this.#self())

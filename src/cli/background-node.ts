@@ -76,6 +76,7 @@ function start(dataFolder: string, env: Environment): () => boolean {
   return () => child.exitCode !== null || child.signalCode !== null;
 }
 
-function logOf(dataFolder: string): string {
+/** The log of a node in the background. */
+export function logOf(dataFolder: string): string {
   return join(dataFolder, 'node.log');
 }

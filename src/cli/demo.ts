@@ -1,21 +1,25 @@
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { wait } from '../runtime/async.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import { flag, text, verb } from './command.js';
 import type { Seen } from './demo/scenes.js';
 import { oneLine, usage } from './output.js';
 
 const REPORT = 'ecliptic-demo.md';
+/** Between scenes on a terminal: time to read, and to look at the dashboard. */
+const PAUSE_MS = 3_000;
 
 const run = verb({
   summary: 'three devices on this machine show what Ecliptic does, in less than a minute, without a model or a key',
   options: {
     report: text('FILE', `where to write the report (default: ${REPORT})`),
     stay: flag('keep the devices running afterwards, until Ctrl-C, to look at the dashboard'),
+    fast: flag('do not pause between the scenes; without a terminal there are no pauses'),
     'no-browser': flag('do not open the dashboard'),
   },
-  examples: ['', '--stay', '--json'],
+  examples: ['', '--stay', '--fast --no-browser', '--json'],
   async run({ values, output, env }) {
     const [{ DemoScenes }, { writeSample }, { PrivateDht }, { systemRuntime }, { openInBrowser }] = await Promise.all([
       import('./demo/scenes.js'),
@@ -27,6 +31,7 @@ const run = verb({
     const report = resolve(values.report ?? REPORT);
     assertWritable(report);
     const runtime = systemRuntime();
+    const pauses = process.stdout.isTTY === true && !output.json && !values.fast;
     const alive = runtime.hold();
     const began = runtime.now();
     const folder = mkdtempSync(join(tmpdir(), 'ecliptic-demo-'));
@@ -38,11 +43,12 @@ const run = verb({
     const dht = await PrivateDht.start(4, '127.0.0.1', 0);
     const scenes = new DemoScenes({ runtime, folder, sample: writeSample(folder), bootstrap: dht.bootstrap[0]!, say });
     const interrupted = new Promise<'interrupted'>((end) => {
-      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => end('interrupted'));
+      for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => end('interrupted'));
     });
     const seen: Seen[] = [];
     const play = async () => {
       for (const { title, perform } of scenes.all) {
+        if (pauses && seen.length > 0) await wait(runtime, PAUSE_MS);
         if (!output.json) output.line(`\n${title}`);
         seen.push({ scene: title, facts: await perform() });
         if (seen.length > 1) continue;
@@ -56,9 +62,13 @@ const run = verb({
       }
       const ms = runtime.now() - began;
       writeFileSync(report, reportText(seen, ms));
-      output.value(
-        { ok: true, report, ms, seen },
-        () => `\nAll of it was seen, in ${(ms / 1_000).toFixed(1)} s. The report is ${report}`,
+      output.value({ ok: true, report, ms, seen }, () =>
+        [
+          `\nAll of it was seen, in ${(ms / 1_000).toFixed(1)} s. The report is ${report}`,
+          ...(values.stay
+            ? []
+            : ['Look around at the dashboard: ecliptic demo --stay    With your own agents: ecliptic']),
+        ].join('\n'),
       );
       if (values.stay && !output.json) {
         output.line('The devices keep running. Ctrl-C ends them.');

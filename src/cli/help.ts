@@ -1,5 +1,6 @@
 import { GROUPS, type Options, type Table, type Verb } from './command.js';
 import { type Found, find, GLOBAL_OPTIONS, usageOf } from './lookup.js';
+import { usage } from './output.js';
 
 type Rows = readonly (readonly [string, string])[];
 
@@ -16,6 +17,8 @@ export async function helpOn(words: readonly string[], table: Table): Promise<st
   if (topic === undefined) return overview(table);
   if (topic === 'exit-codes') return exitCodes();
   if (topic === 'words') return shortWords(table);
+  if (topic === 'all') return everything(table);
+  if (/^[A-Z][A-Z_]+$/.test(topic)) return aboutError(topic);
   return helpOf(await find([topic, ...rest], table), table);
 }
 
@@ -82,8 +85,48 @@ async function overview(table: Table): Promise<string> {
     'Every command takes:',
     ...columns(optionRows(GLOBAL_OPTIONS), width),
     '',
-    'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help exit-codes',
+    'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help exit-codes, help CODE',
   ].join('\n');
+}
+
+/** Every command, as a document in Markdown. */
+async function everything(table: Table): Promise<string> {
+  const lines = ['# Commands', '', 'Made from the program by `ecliptic help all`. Every command takes:', ''];
+  lines.push(...markdownRows(optionRows(GLOBAL_OPTIONS)));
+  for (const noun of table.nouns) {
+    lines.push('', `## ${noun.name}`, '', `${noun.summary[0]!.toUpperCase()}${noun.summary.slice(1)}.`);
+    for (const [name, verb] of Object.entries((await noun.load()).verbs)) {
+      const path = `${noun.name} ${name}`;
+      const short = Object.entries(table.words).filter(([, meaning]) => meaning.replace(/[[\]]/g, '') === path);
+      lines.push('', `### ${path}`, '', `${verb.summary[0]!.toUpperCase()}${verb.summary.slice(1)}.`, '');
+      lines.push('```text', usageOf(path, verb), ...short.map(([word]) => `short: ecliptic ${word}`), '```');
+      const rows = [...(verb.argHelp ?? []), ...optionRows(verb.options)];
+      if (rows.length > 0) lines.push('', ...markdownRows(rows));
+    }
+  }
+  return lines.join('\n');
+}
+
+/** The row of an error code in the documents. */
+async function aboutError(code: string): Promise<string> {
+  const [{ readFileSync }, { join }, { DOCS_FOLDER }] = await Promise.all([
+    import('node:fs'),
+    import('node:path'),
+    import('../runtime/package.js'),
+  ]);
+  const page = readFileSync(join(DOCS_FOLDER, 'errors.md'), 'utf8');
+  const row = page.split('\n').find((line) => line.startsWith(`| \`${code}\` |`));
+  if (row === undefined)
+    throw usage(`there is no error code ${code}; all of them: docs/errors.md, or /docs/errors of a node`);
+  const [, , meaning, retryable, , , action] = row.split(/(?<!\\)\|/).map((cell) => cell.trim());
+  return [`${code}: ${meaning}`, '', `What to do: ${action}`, `The same call may succeed later: ${retryable}`].join(
+    '\n',
+  );
+}
+
+function markdownRows(rows: Rows): string[] {
+  const safe = (text: string) => text.replaceAll('|', '\\|');
+  return ['| | |', '|---|---|', ...rows.map(([left, right]) => `| \`${safe(left)}\` | ${safe(right)} |`)];
 }
 
 async function wordRow(word: string, table: Table): Promise<readonly [string, string]> {

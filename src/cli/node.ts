@@ -3,7 +3,7 @@ import type { Finding } from '../network/peers/network.js';
 import type { LogLevel } from '../node/config/schema.js';
 import type { TailEvent } from '../node/control/api.js';
 import { VERSION } from '../runtime/package.js';
-import { choice, duration, flag, type Invocation, list, text, verb } from './command.js';
+import { choice, duration, flag, type Invocation, list, text, verb, whole } from './command.js';
 import { clockText, messageLine } from './message-line.js';
 import { oneLine, printable, shortAddress, usage } from './output.js';
 
@@ -65,13 +65,19 @@ const doctor = verb({
   argHelp: [['NAME', 'with --wake: only these coding agents']],
   options: {
     wake: flag('wake each coding agent with a test message, and check that it reads it'),
+    fix: flag(
+      'repair what can be repaired, each after a question: files that others may open, a node that is away, failed workers',
+    ),
+    yes: flag('with --fix: repair without questions'),
     within: duration('how long a wake test may take (default: onramp.wake.testWithinS, or 60s)', 's'),
   },
-  examples: ['', '--json', '--wake reviewer'],
+  examples: ['', '--fix', '--json', '--wake reviewer'],
   async run(invocation) {
     const { connect, output, values, words } = invocation;
     if (values.wake) return testWakes(invocation);
     if (words.length > 0) throw usage(`"${words[0]}" is one word too many: names need --wake`);
+    if (values.yes && !values.fix) throw usage('--yes needs --fix');
+    const repairs = values.fix ? await (await import('./repairs.js')).repair(invocation) : [];
     const client = await connect();
     const { version, node, pid } = client.server;
     const outdated: Finding[] =
@@ -90,7 +96,7 @@ const doctor = verb({
     });
     if (output.json) {
       const findings = [...outdated, ...diagnosis.findings];
-      output.line(JSON.stringify({ node, pid, version, ...diagnosis, findings }));
+      output.line(JSON.stringify({ node, pid, version, ...diagnosis, findings, ...(values.fix ? { repairs } : {}) }));
     }
     if (!diagnosis.healthy) output.exitCode = 1;
   },
@@ -169,6 +175,19 @@ const watch = verb({
   },
 });
 
+const logs = verb({
+  summary: 'show the log of the node that runs in the background',
+  options: {
+    follow: flag('go on with what is added, until Ctrl-C'),
+    lines: whole('the latest N lines (default: 100)'),
+    level: choice(['debug', 'info', 'warn', 'error'], 'this level and above'),
+  },
+  examples: ['', '--follow', '--level warn --lines 20', '--json   # as it is in the file'],
+  async run(invocation) {
+    await (await import('./logs.js')).showLog(invocation);
+  },
+});
+
 function describe(event: TailEvent, messages: boolean): string {
   if (event.type === 'provider') return describeProvider(event);
   if (event.type === 'radar') return describeRadar(event);
@@ -209,4 +228,4 @@ function describeRadar({ timestamp, topic = '', details = {} }: A2ALogEvent): st
   return oneLine([clockText(timestamp), topic.padEnd(14), repository, paths.join(', '), who].join('  '));
 }
 
-export const verbs = { start, stop, doctor, metrics, tail, watch };
+export const verbs = { start, stop, doctor, metrics, tail, watch, logs };

@@ -28,6 +28,7 @@ const NOUNS: readonly Noun[] = [
   noun('lease', 'coding agents', 'files that agents have reserved', () => import('./lease.js'), 'list'),
   noun('workspace', 'coding agents', 'git worktrees of agents’ tasks', () => import('./workspace.js'), 'list'),
   noun('radar', 'coding agents', 'changed files on your devices, and overlaps', () => import('./radar.js'), 'show'),
+  noun('project', 'coding agents', 'agents that projects bring along', () => import('./project.js'), 'list'),
   noun('held', 'coding agents', 'mail of strangers, held for you', () => import('./held.js'), 'list'),
   noun('approval', 'coding agents', 'list and answer approval requests', () => import('./approval.js'), 'list'),
   noun('node', 'operating', 'start, stop, check and watch a node', () => import('./node.js')),
@@ -43,6 +44,7 @@ const NOUNS: readonly Noun[] = [
   noun('policy', 'operating', 'ask who may reach whom', () => import('./policy.js'), 'check'),
   noun('peer', 'devices', 'other nodes: invite, join, remove', () => import('./peer.js'), 'list'),
   noun('nats', 'operating', 'NATS servers as the engine of a mesh', () => import('./nats.js')),
+  noun('new', 'developing', 'write a typed, tested starter', () => import('./new.js')),
   noun('completion', 'developing', 'shell completion', () => import('./completion.js')),
 ];
 
@@ -59,6 +61,7 @@ const WORDS: Table['words'] = {
   request: 'message request',
   tail: 'node tail',
   doctor: 'node doctor',
+  logs: 'node logs',
   setup: 'coding-agent setup',
   mcp: 'coding-agent mcp',
   acp: 'coding-agent acp',
@@ -107,7 +110,7 @@ const WORDS: Table['words'] = {
 
 /** Short words that the overview shows, by group. */
 const SHOWN_WORDS: Table['shown'] = {
-  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'doctor'],
+  everyday: ['up', 'down', 'open', 'agents', 'send', 'request', 'watch', 'tail', 'logs', 'doctor'],
   'coding agents': ['setup', 'mcp', 'acp', 'tell', 'inbox', 'reply'],
   devices: ['invite', 'join', 'leave', 'peers', 'dht'],
 };

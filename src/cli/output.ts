@@ -1,4 +1,5 @@
 import { EclipticError, type ErrorCode, toEclipticError } from '../runtime/errors.js';
+import { cutText } from '../runtime/text.js';
 
 type Hint = string | ((error: EclipticError) => string | undefined);
 
@@ -14,6 +15,9 @@ const HINTS: Partial<Record<ErrorCode, Hint>> = {
   NODE_EXISTS: 'Stop it with: ecliptic down — or use another folder: --data DIR',
 };
 
+/** A column that is narrower says nothing. */
+const LEAST_CELL = 12;
+
 /** The cells of a table's row by heading; null and undefined are shown as a dash. */
 export type Cells = Readonly<Record<string, string | number | null | undefined>>;
 
@@ -23,10 +27,13 @@ export class Output {
   /** 1 after an answer that is bad news. */
   exitCode: 0 | 1 = 0;
   readonly #color: boolean;
+  /** Of the terminal; files and pipes get all of each line. */
+  readonly #width: number;
 
   constructor(json: boolean, env: Readonly<Record<string, string | undefined>>) {
     this.json = json;
-    this.#color = !env.NO_COLOR && process.stdout.isTTY === true;
+    this.#color = !env.NO_COLOR && env.TERM !== 'dumb' && process.stdout.isTTY === true;
+    this.#width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY;
   }
 
   line(text: string): void {
@@ -47,6 +54,7 @@ export class Output {
     const records = rows.map(cellsOf);
     const headings = Object.keys(records[0]!);
     const lines = records.map((record) => headings.map((heading) => oneLine(String(record[heading] ?? '-'))));
+    cutLast(lines, headings, this.#width);
     const widths = headings.map((heading, at) => Math.max(heading.length, ...lines.map((line) => line[at]!.length)));
     const padded = (line: readonly string[]) =>
       line
@@ -61,7 +69,7 @@ export class Output {
   failure(thrown: unknown): 1 | 2 {
     const error = toEclipticError(thrown, 'HANDLER_FAILED');
     const found = HINTS[error.code];
-    const hint = typeof found === 'function' ? found(error) : found;
+    const hint = (typeof found === 'function' ? found(error) : found) ?? furtherHelp(error);
     if (this.json) process.stderr.write(`${JSON.stringify({ error, hint })}\n`);
     else process.stderr.write(`${error.code}: ${printable(error.message)}\n${hint ? `${hint}\n` : ''}`);
     return error.code === 'USAGE' ? 2 : 1;
@@ -70,6 +78,22 @@ export class Output {
   #bold(text: string): string {
     return this.#color ? `\u001b[1m${text}\u001b[22m` : text;
   }
+}
+
+/** The last column has the longest texts, and ids stand before it: it alone is cut to the terminal's width. */
+function cutLast(lines: string[][], headings: readonly string[], width: number): void {
+  const last = headings.length - 1;
+  const before = headings
+    .slice(0, last)
+    .reduce((sum, heading, at) => sum + 2 + Math.max(heading.length, ...lines.map((line) => line[at]!.length)), 0);
+  const room = width - before;
+  if (room < LEAST_CELL || /^(ID|.*_ID)$/.test(headings[last]!)) return;
+  for (const line of lines) line[last] = cutText(line[last]!, room);
+}
+
+/** For an error whose message names no command: the one that tells what to do about its code. */
+function furtherHelp({ code, message }: EclipticError): string | undefined {
+  return code === 'USAGE' || message.includes('ecliptic ') ? undefined : `What to do: ecliptic help ${code}`;
 }
 
 export function usage(message: string): EclipticError {

@@ -43,6 +43,7 @@ describe('a command that is one file and one line', () => {
     });
     const json = await run(['toy', 'spin', '3', '--fast', '--json'], WITH_TOY);
     expect(JSON.parse(json.stdout)).toEqual({ turns: 3, way: 'right', fast: true });
+    expect(await run(['--json', '--data', '/nowhere', 'toy', 'spin', '3', '--fast'], WITH_TOY)).toEqual(json);
     expect(await run(['toy', 'spin', '3', '--way', 'up'], WITH_TOY)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--way is left or right, not "up"'),

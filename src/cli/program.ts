@@ -6,10 +6,11 @@ import { EclipticError } from '../runtime/errors.js';
 import type { GlobalValues, Invocation, Table, Verb } from './command.js';
 import { closest, type Found, find, GLOBAL_OPTIONS, parserOptions, usageOf, verbMissing } from './lookup.js';
 import { Output, usage } from './output.js';
+import { withProgress } from './progress.js';
 
 /** Runs one command line; resolves with the exit code. */
 export async function runProgram(given: readonly string[], table: Table): Promise<number> {
-  const argv = namesNothing(given) ? ['welcome', ...given] : given;
+  const argv = wordsFirst(given);
   const [first, ...rest] = argv;
   const output = new Output(argv.includes('--json'), process.env);
   let verb: Verb | undefined;
@@ -38,9 +39,12 @@ export async function runProgram(given: readonly string[], table: Table): Promis
   }
 }
 
-/** Is there no word, only options that every command takes? */
-function namesNothing([first]: readonly string[]): boolean {
-  return first === undefined || ['--json', '--data'].includes(first.split('=')[0]!);
+/** Options that every command takes may stand before its words. Without a word, the command is `welcome`. */
+function wordsFirst(given: readonly string[]): string[] {
+  const rest = [...given];
+  const options: string[] = [];
+  while (/^--(json|data)(=|$)/.test(rest[0] ?? '')) options.push(...rest.splice(0, rest[0] === '--data' ? 2 : 1));
+  return rest.length === 0 ? ['welcome', ...options] : [...rest, ...options];
 }
 
 /** The words and options of a call, checked. */
@@ -92,7 +96,12 @@ function invocation(found: Found, verb: Verb, table: Table, output: Output) {
     }
   };
   // Only one connection is closed at the end.
-  const call: Invocation['call'] = async (...rest) => (client ?? (await connect())).call(...rest);
+  const call: Invocation['call'] = async (...rest) => {
+    const work = (client ?? (await connect())).call(...rest);
+    // A call with events shows them itself.
+    if (output.json || process.stderr.isTTY !== true || rest.length > 2) return work;
+    return withProgress(work, rest[0]);
+  };
   const follow: Invocation['follow'] = async (...rest) => {
     const node = await connect();
     process.on('SIGINT', () => node.close());

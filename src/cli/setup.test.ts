@@ -50,7 +50,7 @@ describe('setup', () => {
   it('leaves no folder behind when it is undone [T-A9]', async () => {
     const own = folder('.config/opencode');
     writeFileSync(join(own, 'opencode.json'), '{}');
-    await setup(['opencode'], [], { hooks: true });
+    await setup(['opencode'], [], { hooks: true, guard: true });
     const plugins = ['plugin', 'plugins'].map((name) => join(own, name));
     expect(plugins.some(existsSync)).toBe(true);
     await setup(['opencode'], [], { undo: true });

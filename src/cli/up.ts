@@ -65,8 +65,10 @@ export async function up(invocation: UpInvocation): Promise<void> {
   const http = httpConfig(invocation, loaded.config.http, values.background ? knownPort(dataFolder) : undefined);
   // Most of the program is behind this import, so a usage error above does not load it.
   const hostModule = await import('../node/host.js');
+  // A node that is started by hand has the configuration that it is given.
+  const base = { runtime, loaded, dataFolder, env, projects: values.background === true };
   const ring = human ? () => void process.stderr.write('\u0007') : undefined;
-  host = await hostModule.Host.start({ runtime, loaded, dataFolder, env, network, nats, http, otlp, ring });
+  host = await hostModule.Host.start({ ...base, network, nats, http, otlp, ring });
   if (values.background)
     runInBackground(host, runtime, dataFolder, { ...loaded.config.background, ...(values.stay && { stay: true }) });
   const { node: started, gateway } = host;

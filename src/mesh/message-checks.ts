@@ -101,10 +101,14 @@ export class MessageChecks {
     return { code: decision.code, reason: `the answer could not come back: ${decision.reason}` };
   }
 
-  /** Can the target not take a message right now? */
-  unavailable(target: RegistryEntry): Failure | undefined {
+  /**
+   * Can the target not take a message right now? A reply to a node that is silent waits for it within the conversation:
+   * the work that it answers is under way there, and is not asked for again.
+   */
+  unavailable(target: RegistryEntry, inReply = false): Failure | undefined {
     if (target.node !== undefined) {
       if (this.#carrier?.reachable(target.node)) return undefined;
+      if (inReply && this.#carrier?.converses(target.node)) return undefined;
       return { code: 'AGENT_UNAVAILABLE', reason: `there is no link to the node of ${target.address}` };
     }
     const mailbox = target.mailbox;

@@ -5,8 +5,9 @@ import { startMesh } from '../../test/mesh-fixture.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { EnvelopeFactory } from './envelope.js';
 import { type Party, Policy } from './policy.js';
+import { AgentRegistry } from './registry.js';
 import type { A2AMessageType, AgentTier, SandboxRoutingConfig } from './schemas.js';
-import { DEFAULT_TIER_ASSIGNMENTS, defaultTier } from './tier-config.js';
+import { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES, defaultTier } from './tier-config.js';
 
 type Verdict = 'ok' | 'TIER_VIOLATION' | 'SANDBOX_VIOLATION' | 'ESCALATION_REQUIRED';
 
@@ -470,5 +471,68 @@ describe('the default assignments', () => {
     const tierOf = (id: string, tier?: AgentTier) => node.agent({ id, tier }).card.tier;
     expect([tierOf('sun'), tierOf('earth'), tierOf('mars'), tierOf('io'), tierOf('vulcan')]).toEqual([0, 1, 2, 3, 3]);
     expect(tierOf('jupiter', 3)).toBe(3);
+  });
+});
+
+describe('the agents of a project', () => {
+  const party = (address: string, more: Partial<Party> = {}): Party => {
+    return { address, node: undefined, tier: 2, sandboxId: undefined, ...more };
+  };
+  const project = () => {
+    const policy = new Policy('here');
+    const agents = new Map([
+      ['reviewer-site', '/site'],
+      ['builder-site', '/site'],
+      ['reviewer-shop', '/shop'],
+    ]);
+    policy.setProjects({ agents, clients: new Map([['alice', '/site']]) });
+    return policy;
+  };
+
+  it('exist for each other, the clients in the project and the owner only [BG.5]', () => {
+    const policy = project();
+    const reviewer = party('reviewer-site');
+    const inside = ['builder-site', 'alice', 'operator'].map((name) => party(name));
+    const node = 'f'.repeat(64);
+    const beyond = [
+      ...['reviewer-shop', 'bob', 'guest', 'anonymous'].map((name) => party(name)),
+      // The owner and a client of the same name on another node are other parties.
+      ...['alice', 'operator'].map((name) => party(`${name}@${node}`, { node })),
+    ];
+    for (const [others, isAllowed] of [[inside, true] as const, [beyond, false] as const]) {
+      for (const other of others) {
+        const asked = [
+          policy.ask(other, reviewer, 'request').allowed,
+          policy.ask(reviewer, other, 'request').allowed,
+          policy.judgeAnswer(reviewer, other).allowed,
+          policy.mayDiscover(other, reviewer),
+          policy.mayUse(other, reviewer),
+          policy.mayOpen(other, reviewer),
+        ];
+        expect([other.address, ...asked]).toEqual([other.address, ...asked.map(() => isAllowed)]);
+      }
+    }
+    expect(policy.ask(party('alice'), party('bob'), 'request').allowed).toBe(true);
+  });
+
+  it('keep to tiers and sandboxes, and stay confined when other rules change [BG.5]', () => {
+    const policy = project();
+    policy.setSandboxConfig({ enforced: true });
+    policy.setTierConfig({ rules: [...DEFAULT_TIER_RULES] });
+    expect(policy.isConfined('reviewer-site')).toBe(true);
+    expect(policy.ask(party('bob'), party('reviewer-site'), 'request').allowed).toBe(false);
+    const boxed = party('alice', { sandboxId: 'lab' });
+    expect(policy.ask(boxed, party('reviewer-site'), 'request')).toMatchObject({ code: 'SANDBOX_VIOLATION' });
+    expect(policy.ask(party('alice', { tier: 1 }), party('reviewer-site'), 'request')).toMatchObject({
+      code: 'TIER_VIOLATION',
+    });
+  });
+
+  it('are announced to no other node, also not to those of the owner [BG.5]', () => {
+    const registry = new AgentRegistry();
+    registry.policy.setProjects({ agents: new Map([['mars', '/site']]), clients: new Map() });
+    const card = { id: 'mars', tier: 2 as const } as Parameters<typeof registry.mayAnnounce>[0];
+    expect(registry.mayAnnounce(card, 'f'.repeat(64), undefined)).toBe(false);
+    expect(registry.mayAnnounce({ ...card, id: 'venus' }, 'f'.repeat(64), undefined)).toBe(true);
   });
 });

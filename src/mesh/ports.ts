@@ -6,6 +6,8 @@ import type { AgentEndpoint } from './schemas.js';
 /** Carries envelopes to other nodes. The mesh decides which may go. */
 export interface Carrier {
   reachable(node: string): boolean;
+  /** Is there a conversation with that node, even if it is interrupted? Then what is carried waits for it. */
+  converses(node: string): boolean;
   /** Carries an envelope with these addresses for its ends; `outcome` is told once what became of it. */
   carry(node: string, envelope: ValidEnvelope, sender: string, recipient: string, outcome: CarryOutcome): void;
 }

@@ -97,6 +97,7 @@ export class AgentRegistry {
 
   /** @internal May an agent of that node, in one of these sandboxes, discover this local agent? */
   mayAnnounce(card: AgentCard, node: string, sandboxes: readonly string[] | undefined): boolean {
+    if (this.policy.isConfined(card.id)) return false;
     if (sandboxes === undefined) return true;
     const { id: address, tier, sandboxId: own } = card;
     return sandboxes.some((sandboxId) => {
@@ -350,7 +351,8 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-function notFound(agentId: string): EclipticError {
+/** @internal */
+export function notFound(agentId: string): EclipticError {
   return new EclipticError('AGENT_NOT_FOUND', `there is no agent "${agentId}"`, { agentId });
 }
 

@@ -303,7 +303,7 @@ export class A2ARouter {
     const failure =
       this.#checks.refusal(envelope, source, target, inReply) ??
       (expects === 'answer' ? this.#checks.unanswerable(source, target) : undefined) ??
-      this.#checks.unavailable(target) ??
+      this.#checks.unavailable(target, inReply) ??
       this.#checks.enter(envelope, source, target, thread, inReply);
     const needsAnswer = expects === 'answer';
     this.#journal?.note({ envelope, source, target, inReply, needsAnswer, code: failure?.code ?? null });

@@ -2,7 +2,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { ValidEnvelope } from './envelope.js';
 import type { Expects, Failure, MessageChecks } from './message-checks.js';
 import type { Policy } from './policy.js';
-import type { AgentRegistry } from './registry.js';
+import { type AgentRegistry, notFound } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import type { A2AMessageType } from './schemas.js';
 import { unroutable, workOf } from './staffing.js';
@@ -29,8 +29,10 @@ export class Targets {
     const { registry, policy } = this.#components;
     try {
       const found = registry.candidate(agentId, source);
-      if (source.sandboxId === undefined || policy.mayDiscover(source, found)) return found;
-      return this.#beyondSandbox(agentId, source) ?? found;
+      if (policy.mayDiscover(source, found)) return found;
+      // To any other agent, one of a project does not exist.
+      if (policy.isConfined(found.address)) throw notFound(agentId);
+      return (source.sandboxId !== undefined && this.#beyondSandbox(agentId, source)) || found;
     } catch (error) {
       if (!(error instanceof EclipticError)) throw error;
       return (error.code === 'AGENT_NOT_FOUND' && this.#beyondSandbox(agentId, source)) || error;
@@ -53,6 +55,7 @@ export class Targets {
     for (const entry of registry.entriesWithCapability(capabilities[0] ?? '')) {
       if (entry === source || !offersAll(entry, capabilities)) continue;
       const decision = policy.ask(source, entry, type, justification);
+      if (!decision.allowed && policy.isConfined(entry.address)) continue;
       const failure = decision.allowed
         ? (checks.unanswerable(source, entry) ??
           unroutable(entry.card, workOf(type), capabilities) ??
@@ -98,7 +101,7 @@ export class Targets {
     for (const entry of registry.entriesWithCapability(envelope.recipient)) {
       if (entry === source) continue;
       const decision = policy.ask(source, entry, envelope.type, envelope.metadata?.escalationJustification);
-      if (!decision.allowed) return { entry, failure: decision };
+      if (!decision.allowed && !policy.isConfined(entry.address)) return { entry, failure: decision };
     }
     return undefined;
   }

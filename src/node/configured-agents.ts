@@ -1,7 +1,6 @@
 import { resolve } from 'node:path';
 import type { AgentAbout } from '../a2a/server/profiles.js';
 import type { Agent } from '../agent/agent.js';
-import type { AgentInit } from '../agent/agent-init.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import type { MCPServers } from '../providers/mcp/mcp-servers.js';
 import type { Workers } from '../providers/workers.js';
@@ -17,6 +16,7 @@ import {
 import { within } from '../runtime/async.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { cardOf } from './config/agent-card.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
 import { readMcpServers, readWorkers } from './config/providers.js';
@@ -166,10 +166,4 @@ function vacancyOfRole(id: string, module?: string): { readonly reason: string; 
   return module === undefined && PLANETS.has(id) && toolCapabilities(id).length > 0
     ? toolVacancy(id, vacancy.fix)
     : vacancy;
-}
-
-/** The part of an agent's configuration that is on its card. */
-function cardOf({ name, description, version, tier, capabilities, sandbox }: AgentConfig): Partial<AgentInit> {
-  const given = { name, description, version, tier, capabilities, sandbox };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }

@@ -6,36 +6,25 @@ import { clientAdapters } from '../coding-agents/wake/adapters.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
 import { offerMemoryTools } from '../collections/offers.js';
 import { Dashboard } from '../http/dashboard/dashboard.js';
+import { DocPages } from '../http/docs/doc-pages.js';
 import type { Gateway } from '../http/gateway.js';
-import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
-import { Logins } from '../mcp/upstream/logins.js';
-import { Pins } from '../mcp/upstream/pins.js';
-import { Upstreams } from '../mcp/upstream/upstreams.js';
-import { reportActions, reportCredentials } from '../mesh/audit/audit-log.js';
+import { loginCallback } from '../http/server/routes.js';
+import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
-import type { McpServer } from '../providers/acp/sdk.js';
-import { DEFAULT_RULES } from '../providers/adapter/default-rules.js';
 import { Lanes } from '../providers/host/lanes.js';
-import { MCPServers } from '../providers/mcp/mcp-servers.js';
-import { CredentialConsent, watchCredentials } from '../providers/registry/credentials.js';
 import type { ProviderRegistry } from '../providers/registry/registry.js';
-import { Workers } from '../providers/workers.js';
 import { Worktrees } from '../providers/worktree/worktrees.js';
-import { roleOf, rolePrompt } from '../roster/role-prompts.js';
 import { EclipticError } from '../runtime/errors.js';
-import { PROGRAM, VERSION } from '../runtime/package.js';
+import { DOCS_FOLDER, VERSION } from '../runtime/package.js';
 import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Store } from '../store/store.js';
-import { ActionGate } from '../system/approvals/action-gate.js';
+import type { ActionGate } from '../system/approvals/action-gate.js';
 import { Approvals } from '../system/approvals/approvals.js';
 import { Git } from '../system/git/git.js';
 import { Jails } from '../system/jail/jails.js';
 import type { LocalEndpoint } from '../system/jail/proxy.js';
 import { Children } from '../system/process/children.js';
-import { MemoryWatch } from '../system/process/memory-watch.js';
-import { Credentials } from '../system/secrets/credentials.js';
-import { systemKeychain } from '../system/secrets/keychain.js';
+import type { Credentials } from '../system/secrets/credentials.js';
 import type { OtlpExporter } from '../telemetry/otlp-exporter.js';
 import type { OtlpSettings } from '../telemetry/otlp-settings.js';
 import { Telemetry } from '../telemetry/telemetry.js';
@@ -60,6 +49,7 @@ import { StoreOperations } from './control/store-operations.js';
 import { AnswerRecord } from './devices/answer-record.js';
 import { RadarReports } from './devices/radar-reports.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
+import { openProjects, servedBy, toolsOf } from './host-tools.js';
 import type { EclipticNode } from './node.js';
 import { openNotifier } from './notify/open-notifier.js';
 import { otlpExporter } from './otlp-export.js';
@@ -77,14 +67,14 @@ export interface HostInit {
   nats?: NatsConfig | undefined;
   /** How it is reached over HTTP. */
   http?: HttpConfig;
+  /** Does it also run the agents of the projects that its clients work in? */
+  projects?: boolean;
   /** Rings the terminal of this process, where it has one. */
   ring?: (() => void) | undefined;
   /** The collector that gets spans and metrics. */
   otlp?: OtlpSettings | undefined;
 }
 
-/** How much of the collections a worker gets with a task. */
-const CONTEXT_CHARS = 6_000;
 /** Time that work under way gets when the node is told to stop. */
 const DRAIN_MS = 5_000;
 
@@ -188,6 +178,8 @@ export class Host {
     present = codingAgents;
     const wakes = new Wakes({ runtime, adapterFor: clientAdapters(runtime, children) }, onramp?.wake);
     configured.startServers();
+    const projects = init.projects ? await openProjects(init, node, resources, tools, store) : undefined;
+    parts.add({ name: 'projects', stop: () => projects?.close() });
     const devices = node.openDevices();
     const elsewhere = devices && new WaitingElsewhere({ runtime, devices }, { folder: dataFolder });
     parts.add({ name: 'answers to other devices', stop: () => elsewhere?.close() });
@@ -223,7 +215,7 @@ export class Host {
       tasks: limits?.tasks,
       folder: dataFolder,
       about: configured.about,
-      routes: [loginCallback((query) => logins.finish(query)), ...dashboard.routes],
+      routes: [loginCallback((query) => logins.finish(query)), ...dashboard.routes, new DocPages(DOCS_FOLDER).route],
     });
     const { port, pathname: path } = new URL(gateway.mcpUrl);
     mcp = { port: Number(port), path };
@@ -250,19 +242,8 @@ export class Host {
     });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      ...{
-        gateway,
-        dashboard,
-        codingAgents,
-        loop,
-        wakes,
-        answers,
-        devices,
-        elsewhere,
-        radarReports,
-        notifier,
-        telemetry,
-      },
+      ...{ gateway, dashboard, codingAgents, loop, wakes, answers, devices, elsewhere, radarReports, notifier },
+      ...{ telemetry, projects },
       store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => [
         jailFinding(resources.jails, resources.lanes),
@@ -337,83 +318,12 @@ async function openResources(
   return { children, jails, approvals, lanes: new Lanes(join(dataFolder, 'lanes')), git, worktrees, control };
 }
 
-/** Credentials, upstream MCP servers and agent programs, with the owner's consent where they need it. */
-function toolsOf(
-  init: HostInit,
-  node: EclipticNode,
-  { children, approvals, lanes, worktrees }: HostResources,
-  store: Store,
-) {
-  const { runtime, dataFolder, env } = init;
-  const { config } = init.loaded;
-  const { mcp: service, observability, providers, providerEvents: events } = node;
-  const { keychain, ...credentialsInit } = config.credentials ?? {};
-  const credentials = new Credentials(
-    {
-      runtime,
-      keychain: keychain === false ? undefined : systemKeychain({ runtime, children, env }),
-      report: reportCredentials(runtime, observability),
-    },
-    { folder: dataFolder, ...credentialsInit },
-  );
-  watchCredentials({ runtime, credentials, providers });
-  // An owner's own rules replace all of the built-in ones.
-  const { policy: rules = DEFAULT_RULES, limits } = config;
-  const gate = new ActionGate(
-    { approvals, report: reportActions(runtime, observability) },
-    { rules, timeoutMs: limits?.approvalMs },
-  );
-  const memory = new MemoryWatch(runtime);
-  const workers = new Workers({
-    ...{ runtime, children, memory, providers, events, registry: node.registry, lanes, worktrees, gate, credentials },
-    store,
-    allowPrivate: config.http?.allowPrivate,
-    reachable: (key) => node.network?.peers.reachable(key) ?? false,
-    knowledgeFor: (id, text) =>
-      node.collections?.knowledgeFor(id, text, config.collections?.contextChars ?? CONTEXT_CHARS),
-    rolePrompt: async ({ id, card }) => (await rolePrompt(id)) ?? roleOf(card),
-    meshAccess: (agent, { mcpOverHttp }) => meshAccess(node, agent, mcpOverHttp, dataFolder),
-  });
-  const redirectUrl = () => loginCallbackUrl(servedBy(node).url);
-  const logins = new Logins(runtime, { folder: dataFolder, redirectUrl });
-  const pins = new Pins({ folder: dataFolder });
-  const upstreams = new Upstreams({
-    ...{ runtime, service, observability, children, approvals, pins, logins, credentials },
-  });
-  const agent = (id: string) => node.agents.find((one) => one.id === id);
-  // A member that may invite is a device of the owner's.
-  const isForeign = (peer: string) => node.network?.peers.get(peer)?.grant?.invite !== true;
-  const consent = new CredentialConsent({ approvals, isForeign });
-  const mcpServers = new MCPServers({
-    ...{ runtime, children, memory, providers, events, lanes, upstreams, agent, consent },
-  });
-  return { logins, credentials, gate, workers, upstreams, mcpServers };
-}
-
 /** ATLAS keeps them and has their tools. Without it the owner's agent keeps them, and there are no tools. */
 async function openCollections(node: EclipticNode, runtime: Runtime): Promise<void> {
   const entry = node.registry.ownEntry('atlas');
   const keeper = entry && entry.sandboxId === undefined ? node.agentById('atlas') : undefined;
   const collections = await node.openCollections(keeper?.id);
   if (keeper) offerMemoryTools(keeper, { runtime, mcp: node.mcp, nodeKey: node.key, collections });
-}
-
-function servedBy({ gateway }: EclipticNode): Gateway {
-  if (gateway) return gateway;
-  throw new EclipticError('NODE_STOPPED', 'the node has no HTTP server at present');
-}
-
-/** How an agent's program reaches the mesh's tools: over HTTP in its own name, else over the owner's socket. */
-function meshAccess(node: EclipticNode, agent: string, overHttp: boolean, dataFolder: string): McpServer {
-  const name = 'ecliptic';
-  if (overHttp) {
-    const gateway = servedBy(node);
-    const token = gateway.tokens.lend(agent, node.registry.ownEntry(agent)?.sandboxId);
-    const headers = [{ name: 'Authorization', value: `Bearer ${token}` }];
-    return { type: 'http', name, url: gateway.mcpUrl, headers };
-  }
-  const args = [PROGRAM, 'mcp', '--for', agent, '--data', dataFolder];
-  return { name, command: process.execPath, args, env: [] };
 }
 
 function networkOf({ listen, ...rest }: NetworkConfig = {}): NodeNetworkInit {

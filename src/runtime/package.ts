@@ -16,5 +16,8 @@ export const PROTO_FOLDER = fileURLToPath(new URL('proto', FOLDER));
 /** The files of the dashboard's page, once they are built. */
 export const PAGE_FOLDER = fileURLToPath(new URL('dist/web', FOLDER));
 
+/** The documents, which a node also serves. */
+export const DOCS_FOLDER = fileURLToPath(new URL('docs', FOLDER));
+
 /** The role prompts of the roster. */
 export const ROSTER_FOLDER = fileURLToPath(new URL('roster', FOLDER));

@@ -99,7 +99,13 @@ describe('the skills on A2A cards', () => {
       toolbox: { module: './tools.mjs', capabilities: ['files.count'] },
       idle: { capabilities: ['code.dream'] },
     });
-    const shown = await skills();
+    const all = await skills();
+    // The tools of the roster are called over MCP; their capabilities can be asked for.
+    const role = /^(atlas|enceladus|jupiter|mercury|neptune|saturn|uranus)\./;
+    expect(all.filter(({ id }) => role.test(id)).every(({ tags }) => tags.includes('mcp-only'))).toBe(true);
+    const works = ['security.review', 'validation.data', 'testing.unit', 'architecture.review', 'analytics.metrics'];
+    expect(all.map(({ id }) => id)).toEqual(expect.arrayContaining([...works, 'enceladus.secrets']));
+    const shown = all.filter(({ id }) => !role.test(id) && ![...works, 'research.search'].includes(id));
     expect(shown.map(({ id }) => id).sort()).toEqual([
       'code.review',
       'code.write',

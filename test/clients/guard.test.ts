@@ -28,9 +28,17 @@ const EDITS: Readonly<Record<string, (file: string, made: string) => readonly St
   ],
 };
 
+/** The call by which each client runs a shell command. */
+const SHELLS: Readonly<Record<string, (command: string) => Step>> = {
+  'claude-code': (command) => ({ tool: 'Bash', input: { command, description: 'Makes a branch' } }),
+  codex: (command) => ({ tool: 'exec_command', input: { cmd: command } }),
+  gemini: (command) => ({ tool: 'run_shell_command', input: { command, description: 'Makes a branch' } }),
+  opencode: (command) => ({ tool: 'bash', input: { command, description: 'Makes a branch' } }),
+};
+
 describe.each(Object.keys(EDITS))('the guard of %s in a terminal', (id) => {
   it(
-    'stops the edits of files that another agent holds, tells the model who holds them, and lets others pass [ON13]',
+    'stops the edits of files that another agent holds, tells the model who holds them, and lets others pass; and a git checkout under another agent [ON13 RD.7]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false } });
       const model = await ScriptedModel.start();
@@ -62,6 +70,18 @@ describe.each(Object.keys(EDITS))('the guard of %s in a terminal', (id) => {
       expect(readFileSync(free, 'utf8')).toBe('two\n');
       expect(readFileSync(join(alice.folder, 'new.ts'), 'utf8').trim()).toBe('made');
       expect(alice.setup).toMatch(/the guard covers .*does not cover shell commands/);
+
+      // Both work in this folder, and have one HEAD.
+      const head = () => readFileSync(join(alice.folder, '.git', 'HEAD'), 'utf8');
+      const before = head();
+      model.converse('alice', [SHELLS[id]!('git status && git checkout -b topic'), { text: 'tried' }]);
+      const done = model.of('alice').results.length;
+      await alice.turn('branch');
+      const [branched] = model.of('alice').results.slice(done);
+      expect(branched?.text).toMatch(
+        /git checkout -b topic: bob works in .*project, and would lose its HEAD and index/,
+      );
+      expect(head()).toBe(before);
       expect(model.faults).toEqual([]);
     }),
   );

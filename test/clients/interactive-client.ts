@@ -12,7 +12,8 @@ export interface InteractiveClientInit {
   readonly id: string;
   /** Its name on the mesh. */
   readonly as: string;
-  readonly node: ProcessNode;
+  /** The node that it joins. Default: one that it starts itself. */
+  readonly node?: ProcessNode;
   /** It has a conversation of that name. */
   readonly model: ScriptedModel;
   /** More arguments of the client. */
@@ -22,10 +23,16 @@ export interface InteractiveClientInit {
 /** What clients show while they work. */
 const BUSY = /esc (?:to )?(?:interrupt|cancel)/i;
 const IDLE_LOOKS = 5;
+/** opencode starts slowly on a busy machine. */
+const LIMIT_MS = 150_000;
 
 /** A real coding agent in a terminal, after `ecliptic setup --hooks --guard`, in a repository of its own. */
 export class InteractiveClient {
+  readonly home: string;
+  /** Its repository. */
   readonly folder: string;
+  /** The configuration file with its MCP servers. */
+  readonly file: string;
   /** What `ecliptic setup` said. */
   readonly setup: string;
   readonly terminal: Terminal;
@@ -34,11 +41,13 @@ export class InteractiveClient {
   readonly #conversation: () => { readonly isOver: boolean };
 
   private constructor(
-    { folder, setup, terminal }: Pick<InteractiveClient, 'folder' | 'setup' | 'terminal'>,
+    { home, folder, file, setup, terminal }: Pick<InteractiveClient, 'home' | 'folder' | 'file' | 'setup' | 'terminal'>,
     dialogs: readonly Dialog[],
     conversation: () => { readonly isOver: boolean },
   ) {
+    this.home = home;
     this.folder = folder;
+    this.file = file;
     this.setup = setup;
     this.terminal = terminal;
     this.#dialogs = new Set(dialogs);
@@ -55,9 +64,10 @@ export class InteractiveClient {
     execFileSync('git', ['init', '-q'], { cwd: folder });
     const client = CLIENTS.find((each) => each.id === id)!;
     const machine = { home, env: {}, platform: process.platform, exists: () => false, has: () => true };
-    write(client.file(machine), settings(url));
-    for (const [file, text] of Object.entries(interactive.files?.(folder) ?? {})) write(join(home, file), text);
-    const words = ['setup', id, '--as', as, '--hooks', '--guard', '--yes', '--data', node.data];
+    const file = client.file(machine);
+    write(file, settings(url));
+    for (const [name, text] of Object.entries(interactive.files?.(folder) ?? {})) write(join(home, name), text);
+    const words = ['setup', id, '--as', as, '--hooks', '--guard', '--yes', ...(node ? ['--data', node.data] : [])];
     const { code, stdout, stderr } = await cluster.run(words, home);
     expect(code, stderr).toBe(0);
     const terminal = new Terminal(cluster, {
@@ -72,7 +82,7 @@ export class InteractiveClient {
       },
     });
     const { ready, dialogs = [] } = interactive;
-    const started = new InteractiveClient({ folder, setup: stdout, terminal }, dialogs, () => model.of(as));
+    const started = new InteractiveClient({ home, folder, file, setup: stdout, terminal }, dialogs, () => model.of(as));
     await started.#until('the client can be typed to', () => ready.test(terminal.screen));
     return started;
   }
@@ -105,7 +115,7 @@ export class InteractiveClient {
   }
 
   async #until(what: string, isSo: () => boolean): Promise<void> {
-    await until(() => !this.#answerDialogs() && isSo(), what).catch((error: Error) => {
+    await until(() => !this.#answerDialogs() && isSo(), what, LIMIT_MS).catch((error: Error) => {
       throw new Error(`${error.message}\n${this.terminal.screen}`);
     });
   }

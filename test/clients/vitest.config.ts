@@ -5,7 +5,7 @@ export default defineConfig({
   test: {
     include: ['test/clients/*.test.ts'],
     globalSetup: ['test/clients/install.ts', 'test/threads-from-source.ts'],
-    testTimeout: 180_000,
+    testTimeout: 300_000,
     hookTimeout: 180_000,
     pool: 'forks',
     // Each test runs a client, its server and a node.

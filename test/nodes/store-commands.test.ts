@@ -131,7 +131,7 @@ it('a folder without a store is refused, and gets none [ST9]', async () => {
     expect({ code, stdout, stderr }).toEqual({
       code: 1,
       stdout: '',
-      stderr: `DATA_FOLDER: there is no store in ${empty}\n`,
+      stderr: `DATA_FOLDER: there is no store in ${empty}\nWhat to do: ecliptic help DATA_FOLDER\n`,
     });
   }
   expect(existsSync(empty)).toBe(false);

@@ -151,7 +151,7 @@ describe('a coding agent over MCP', () => {
   it('finds the tools of the roster through mesh_call and among all tools, and gets findings as text [RT.8]', async () => {
     const args = [BIN, 'mcp', '--as', 'bob', '--tools', 'all', '--no-start', '--data', data];
     const client = new Client({ name: 'test', version: '1' });
-    const env = { PATH: process.env.PATH!, HOME: checkout.folder };
+    const env = { PATH: process.env.PATH!, HOME: data };
     const transport = new StdioClientTransport({
       command: process.execPath,
       args,
@@ -161,9 +161,9 @@ describe('a coding agent over MCP', () => {
     });
     await client.connect(transport);
     try {
-      const { tools } = await client.listTools();
-      const secrets = tools.find(({ name }) => name === 'enceladus__secrets');
-      expect(secrets).toMatchObject({
+      // Until its process has reached the node, a client is shown the tools of the mesh alone.
+      const secrets = async () => (await client.listTools()).tools.find(({ name }) => name === 'enceladus__secrets');
+      await expect.poll(secrets, { timeout: 20_000 }).toMatchObject({
         annotations: { readOnlyHint: true },
         description: expect.stringContaining('tokens'),
       });

@@ -7,7 +7,7 @@ import type { Failure } from '../../mesh/message-checks.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { RegistryEntry } from '../../mesh/registry-index.js';
-import { vacancyFor } from '../../mesh/staffing.js';
+import { noWorker, vacancyFor } from '../../mesh/staffing.js';
 import { byPreference } from '../../mesh/targets.js';
 import type { Identity } from '../../network/membership/identity.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
@@ -43,7 +43,10 @@ function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentReques
   for (const known of profiles.withProject) {
     const entry = registry.ownEntry(known);
     if (!entry) continue;
-    const refusal = vacancyFor(entry.card, 'task');
+    const { status } = entry.card;
+    // An agent whose tools do its tasks takes only those that ask for what they implement.
+    const limited = status?.capabilities && noWorker(known, 'task', status);
+    const refusal = vacancyFor(entry.card, 'task') ?? limited;
     if (!refusal) return known;
     vacancy ??= refusal;
   }
@@ -63,7 +66,7 @@ function agentsWithSkill({ mcp, registry }: ChoiceComponents, skill: string): re
   const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => registry.entry(owner) !== undefined);
   const tool = tools.find((entry) => entry.fullName === skill || entry.key === skill);
   const owner = tool && registry.entry(tool.owner);
-  if (owner) return [staffed(owner, [], `"${tool.fullName}" is a tool, which is called over MCP; `)];
+  if (owner) return [staffed(owner, [tool.fullName], `"${tool.fullName}" is a tool, which is called over MCP; `)];
   const able = registry.entriesWithCapability(skill);
   const open = able.filter(({ card }) => !vacancyFor(card, 'task', [skill]));
   if (open.length > 0) return open.toSorted(byPreference).map(({ address }) => address);

@@ -6,7 +6,7 @@ import { type Exchange, type Route, sendJson } from '../../http/server/http-serv
 import type { McpService } from '../../mcp/service.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
-import { vacancyFor } from '../../mesh/staffing.js';
+import { vacancyFor, workedCapabilities } from '../../mesh/staffing.js';
 import type { Identity } from '../../network/membership/identity.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
@@ -103,6 +103,8 @@ export class Cards {
   }
 
   ofAgent(id: string, baseUrl: string): PublishedCard {
+    // Outside its project there is no such agent.
+    if (this.#components.registry.policy.isConfined(id)) throw noAgent(id);
     return this.#published(`agent ${id} ${baseUrl}`, () => this.describe({ id }, baseUrl));
   }
 
@@ -120,7 +122,7 @@ export class Cards {
     const { id } = facts;
     const { registry, profiles } = this.#components;
     const entry = registry.ownEntry(id);
-    if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
+    if (!entry) throw noAgent(id);
     const { mcpToolPermissions, skillBundles, persona } = profiles.of(id) ?? {};
     const { name, status } = entry.card;
     const description = status?.state === 'unstaffed' ? unstaffed(entry.card.description) : entry.card.description;
@@ -143,7 +145,7 @@ export class Cards {
       if (!card) return [];
       // An agent without a worker offers only its self-description, which is no work.
       if (card.status?.state === 'unstaffed' && name === SELF_DESCRIPTION) return [];
-      return [{ owner, name, description, takesTasks: !vacancyFor(card, 'task') }];
+      return [{ owner, name, description, takesTasks: !vacancyFor(card, 'task', [`${owner}.${name}`]) }];
     });
     return {
       ...surroundingsAt(baseUrl, tenant, grpcAddress(), offers.of(tenant)),
@@ -156,9 +158,13 @@ export class Cards {
   #taskCapabilities(viewer: Party, tooled: ReadonlySet<string>): OfferedCapability[] {
     const { registry, mcp } = this.#components;
     return [...registry.entries()].flatMap(({ address, node, card }) => {
-      if (node !== undefined || tooled.has(address) || vacancyFor(card, 'task')) return [];
+      const isLimited = card.status?.capabilities !== undefined;
+      if (node !== undefined || (tooled.has(address) && !isLimited) || vacancyFor(card, 'task')) return [];
       if (!this.#isOpen(address, viewer) || !mcp.mayUse(viewer, address)) return [];
-      return card.capabilities.map(({ id, name, description }) => ({ id, name, description, owner: address }));
+      const worked = new Set(workedCapabilities(card));
+      return card.capabilities.flatMap(({ id, name, description }) => {
+        return worked.has(id) ? [{ id, name, description, owner: address }] : [];
+      });
     });
   }
 
@@ -180,6 +186,10 @@ export class Cards {
     this.#made.set(key, published);
     return published;
   }
+}
+
+function noAgent(id: string): EclipticError {
+  return new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
 }
 
 const MAX_AGE_S = 300;

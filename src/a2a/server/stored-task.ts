@@ -3,16 +3,13 @@ import { Fifo } from '../../runtime/fifo.js';
 import { stepTask, type TaskEvent, type TaskInput, type TaskModel } from '../protocol/task-machine.js';
 import { endsStream, isTerminal, settlesSend } from '../protocol/task-rules.js';
 import type { Message, Task, TaskState } from '../protocol/types.js';
-import type { TaskRecord, TaskRecords, TaskSteps } from './task-records.js';
+import type { TaskOrigin, TaskRecord, TaskRecords, TaskSteps } from './task-records.js';
 
 /** Notified of events after they are stored, or of the error that ended storing. */
 export interface TaskWatcher {
   happened(events: readonly TaskEvent[], task: Task): void;
   broke?(error: EclipticError): void;
 }
-
-/** A task as it was created. */
-type TaskOrigin = Omit<TaskSteps, 'input'>;
 
 /** Returned if everything is stored already. */
 export const STORED: Promise<void> = Promise.resolve();
@@ -35,9 +32,10 @@ export class StoredTask {
   #saving: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #broken: EclipticError | undefined;
-  /** What everything so far follows from, while that is its creation and one input. */
-  #steps: TaskSteps | undefined;
+  /** Until the first input or write. */
   #origin: TaskOrigin | undefined;
+  /** With the first input, until the write that follows. */
+  #steps: TaskSteps | undefined;
 
   constructor(
     records: TaskRecords,

@@ -6,7 +6,7 @@ import { createTask, exchangesOf, type NewTask, type TaskEvent, type TaskInput }
 import { isInterrupted, requireSameMessage } from '../protocol/task-rules.js';
 import type { Artifact, Message, Metadata, Part } from '../protocol/types.js';
 import { STORED, StoredTask } from './stored-task.js';
-import type { TaskRecord, TaskSteps, TaskTerms } from './task-records.js';
+import type { TaskOrigin, TaskRecord, TaskTerms } from './task-records.js';
 import {
   type AgentCall,
   endOf,
@@ -101,7 +101,7 @@ export class TaskExecution extends TimedExecution implements TaskCallListener {
     return this.#keeping({ ...terms, resumable: false, model }, events, { terms, task });
   }
 
-  #keeping(record: TaskRecord, events: readonly TaskEvent[], origin?: Omit<TaskSteps, 'input'>): StoredTask {
+  #keeping(record: TaskRecord, events: readonly TaskEvent[], origin?: TaskOrigin): StoredTask {
     return new StoredTask(this.#components.records, record, events, () => this.#stopCall(), origin);
   }
 

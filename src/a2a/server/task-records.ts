@@ -38,10 +38,14 @@ export interface TaskRecord extends TaskTerms {
   readonly model: TaskModel;
 }
 
-/** All that happened to a task that was done with its first input: its record and its events follow from this. */
-export interface TaskSteps {
+/** A task as it was created. */
+export interface TaskOrigin {
   readonly terms: TaskTerms;
   readonly task: NewTask;
+}
+
+/** All that has happened to a task since then, if that is one input: its record and its events follow from this. */
+export interface TaskSteps extends TaskOrigin {
   readonly input: TaskInput;
 }
 

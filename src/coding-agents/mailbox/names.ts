@@ -65,6 +65,7 @@ export class PeerNames {
     return mail
       .known()
       .filter(({ address, sandboxId }) => sandboxId === undefined && !registry.entry(address))
+      .filter(({ address }) => !registry.policy.isConfined(address))
       .map(({ address }) => address);
   }
 

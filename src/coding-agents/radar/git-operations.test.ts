@@ -29,6 +29,14 @@ describe('git operations in a shell command', () => {
     ['git stash push -m wip -- a.ts', [['git stash push -m wip -- a.ts', '', ['a.ts']]]],
     ['git clean -fd', [['git clean -fd', '', ['.']]]],
     ['git clean -fd tmp', [['git clean -fd tmp', '', ['tmp']]]],
+    [
+      'cat > notes <<EOF && git stash\ngit checkout x\nEOF\ngit merge y',
+      [
+        ['git stash', ''],
+        ['git merge y', ''],
+      ],
+    ],
+    ['grep x <<< "git stash"; git pull', [['git pull', '']]],
     ['git \\\n  checkout x # git reset', [['git checkout x', '']]],
   ])('%s takes something away [RD.9]', (command, operations) => {
     expect(found(command)).toEqual(operations);
@@ -45,6 +53,9 @@ describe('git operations in a shell command', () => {
       'git clean -n',
       'git rebase --help',
       'git diff merge',
+      "cat > how.md <<'END'\ngit checkout main\n\tgit stash\nEND",
+      'cat <<-A <<B\ngit checkout main\n\tA\ngit stash\nB\nls',
+      `git commit -m "$(cat <<'EOF'\nmessage\ngit reset --hard\nEOF\n)"`,
       'legit checkout x',
       '# git checkout main',
       '',

@@ -133,11 +133,15 @@ function joined(folder: string, to: string): string {
   return `${folder}/${to}`;
 }
 
+/** The beginning of a text that follows on later lines, up to a line with this word. */
+const HERE_DOCUMENT = /<<-?[ \t]*(['"]?)([\w.-]+)\1/y;
+
 /** The simple commands of a shell text, as their words. Text in backquotes and parentheses is a command too. */
 function commandsIn(text: string): string[][] {
   const commands: string[][] = [];
   let words: string[] = [];
   let word: string | undefined;
+  let documents: string[] = [];
   const endWord = () => {
     if (word !== undefined) words.push(word);
     word = undefined;
@@ -166,7 +170,17 @@ function commandsIn(text: string): string[][] {
       const end = text.indexOf('\n', at);
       endCommand();
       at = end < 0 ? text.length : end;
-    } else if (/[;&|\n()`]/.test(char)) {
+    } else if (char === '<' && text[at + 1] === '<') {
+      HERE_DOCUMENT.lastIndex = at;
+      const found = text[at + 2] === '<' ? null : HERE_DOCUMENT.exec(text);
+      endWord();
+      if (found) documents.push(found[2]!);
+      at += (found?.[0].length ?? 3) - 1;
+    } else if (char === '\n') {
+      endCommand();
+      for (const document of documents) at = endOfDocument(text, at, document);
+      documents = [];
+    } else if (/[;&|()`]/.test(char)) {
       endCommand();
     } else if (/\s/.test(char)) {
       endWord();
@@ -176,4 +190,15 @@ function commandsIn(text: string): string[][] {
   }
   endCommand();
   return commands;
+}
+
+/** The newline after the document that begins after the one at `from`, or the end of the text. */
+function endOfDocument(text: string, from: number, word: string): number {
+  for (let at = from; at < text.length; ) {
+    const end = text.indexOf('\n', at + 1);
+    const line = text.slice(at + 1, end < 0 ? undefined : end);
+    if (end < 0 || line.trim() === word) return end < 0 ? text.length : end;
+    at = end;
+  }
+  return text.length;
 }

@@ -167,7 +167,11 @@ export class Radar {
   async #refreshAll(): Promise<void> {
     while (this.#again && !this.#closed) {
       this.#again = false;
-      await this.#refresh();
+      try {
+        await this.#refresh();
+      } catch (error) {
+        this.#components.runtime.logger.error({ err: error }, 'radar not refreshed');
+      }
     }
   }
 
@@ -234,7 +238,14 @@ export class Radar {
   }
 
   #changed(): void {
-    for (const listener of this.#listeners) listener();
+    if (this.#closed) return;
+    for (const listener of this.#listeners) {
+      try {
+        listener();
+      } catch (error) {
+        this.#components.runtime.logger.error({ err: error }, 'radar change not passed on');
+      }
+    }
   }
 }
 

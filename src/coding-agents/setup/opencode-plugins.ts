@@ -29,12 +29,11 @@ function wakePlugin({ command, args }: ServerCommand): string {
   return `${OURS} --hooks
 // It tells the Ecliptic node of this machine where a session is reached, so that mail can wake it.
 import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 
 export const Ecliptic = async ({ client, directory }) => {
   const parts = new Set();
-  const password = randomBytes(32).toString('hex');
+  const password = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('hex');
   const authorization = \`Basic \${Buffer.from(\`opencode:\${password}\`).toString('base64')}\`;
   let version;
   const answer = async (method, url, body) => {
@@ -105,7 +104,7 @@ export const EclipticGuard = async ({ directory }) => ({
       child.on('close', (code) => resolve(code === 2 ? said : undefined));
       child.stdin.end(JSON.stringify({ tool_name: tool, tool_input: args, cwd: directory }));
     });
-    if (reason !== undefined) throw new Error(reason);
+    if (reason !== undefined) throw Error(reason);
   },
 });
 `;

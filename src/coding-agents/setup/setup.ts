@@ -112,7 +112,9 @@ export class Setup {
     const first = done.find((known) => known.file === file && known.after === digest(before));
     const original = first ? first.before : this.#foreign(client, file, before);
     const others = done.filter((known) => known.file !== file);
-    const made = done.find((known) => known.file === file)?.made ?? missingFolder(file);
+    // The folder may have been created for another file: it goes with the last of them.
+    const shared = done.find((known) => known.made !== undefined && file.startsWith(`${known.made}${sep}`));
+    const made = done.find((known) => known.file === file)?.made ?? missingFolder(file) ?? shared?.made;
     const entry = { client, file, before: original, after: digest(after) };
     this.#journal.save([...others, { ...entry, ...(made !== undefined && { made }) }]);
     replaceText(file, after!, PRIVATE);

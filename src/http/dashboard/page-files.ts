@@ -8,6 +8,7 @@ const FILES: readonly (readonly [path: string, file: string, type: string])[] = 
   ['/page.js', 'page.js', 'text/javascript; charset=utf-8'],
   ['/charts.js', 'charts.js', 'text/javascript; charset=utf-8'],
   ['/page.css', 'page.css', 'text/css; charset=utf-8'],
+  ['/docs.css', 'docs.css', 'text/css; charset=utf-8'],
 ];
 
 /** No inline code, nothing from elsewhere, in no frame; Trusted Types keep text from becoming markup. */

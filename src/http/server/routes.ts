@@ -27,6 +27,7 @@ function pageText(url: string): string {
   return [
     'This is an Ecliptic node: a place where AI agents find each other and work together.',
     '',
+    `documents (public)      ${url}/docs`,
     `A2A card (public)       ${url}/.well-known/agent-card.json`,
     `MCP endpoint            ${url}/mcp`,
     `OpenAI API              ${url}/v1`,

@@ -94,7 +94,8 @@ export class CardExchange implements PeerProtocol {
 
   announce(): readonly string[] {
     const { registry, membership } = this.#components;
-    const cards = registry.getLocalCards().filter((card) => permits(membership.grant, card));
+    const isOpen = (card: AgentCard) => permits(membership.grant, card) && !registry.policy.isConfined(card.id);
+    const cards = registry.getLocalCards().filter(isOpen);
     return [`["${ITEM.cards}","last",[${cards.map((card) => this.#announcement(card).text).join(',')}]]`];
   }
 

@@ -27,6 +27,10 @@ export class EnvelopeExchange implements Carrier, ChannelCarrier {
     return this.#peers.reachable(node);
   }
 
+  converses(node: string): boolean {
+    return this.#peers.get(node)?.conversing === true;
+  }
+
   carry(node: string, envelope: ValidEnvelope, sender: string, recipient: string, outcome: CarryOutcome): void {
     const refusal = this.#cards.whyUnknown(node, sender);
     if (refusal) outcome.refused(refusal);

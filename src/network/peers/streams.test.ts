@@ -35,6 +35,34 @@ describe('a stream from another node', () => {
     expect(await nodes.settled(reading)).toEqual({ chunks: [...Array(1_000).keys()] });
   });
 
+  it('goes on when its producer was quiet and speaks while its reader is silent, as does an answer [ST.4]', async () => {
+    const { nodes, here, there, sun } = await pair(0);
+    let speak = () => {};
+    const spoken = () => new Promise<void>((resolve) => (speak = resolve));
+    there.agent({ id: 'venus' }).onRequest(async ({ payload }) => {
+      if (payload === 'answer') return spoken().then(() => 'answered');
+      return (async function* () {
+        yield 'before';
+        await spoken();
+        yield 'in between';
+        yield 'after';
+      })();
+    });
+    await nodes.until(() => here.registry.getById('venus') !== undefined);
+    for (const asked of ['stream', 'answer']) {
+      const isStream = asked === 'stream';
+      const got = isStream ? read(sun.stream('venus', asked)) : sun.request('venus', asked, { timeoutMs: 60_000 });
+      await nodes.runtime.advance(1_000);
+      nodes.network.cut(here.key, there.key);
+      await nodes.until(() => !there.network.peers.reachable(here.key));
+      speak();
+      await nodes.runtime.advance(3_000);
+      nodes.network.healAll();
+      const whole = isStream ? { chunks: ['before', 'in between', 'after'] } : 'answered';
+      expect(await nodes.settled<unknown>(got)).toEqual(whole);
+    }
+  });
+
   it('never has more chunks in flight than its share [ST.1]', async () => {
     const { nodes, here, there, sun, produced } = await pair(1_000);
     nodes.network.faults = { latencyMs: [500, 500], loss: 0, duplication: 0 };

@@ -280,7 +280,8 @@ function toSetting(value: NonNullable<EndpointConfig['headers']>[string]) {
 
 type Setting = string | number | boolean;
 
-const VARIABLE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+/** A variable of the environment in a setting. */
+export const VARIABLE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
 
 /** Replaces `${VAR}` by the environment's value, and collects the values, which may be secret. */
 class Variables {

@@ -53,6 +53,7 @@ import type { CredentialRow } from '../../system/secrets/credentials.js';
 import type { MetricsHistory } from '../../telemetry/metrics-history.js';
 import type { BranchReport } from '../../work/branch-report.js';
 import type { NotifyResult } from '../notify/owner-notifier.js';
+import type { ProjectRow } from '../projects/projects.js';
 import type { Backup } from './backup.js';
 import type { AuditedEvent, PolicyMatrix } from './policy-rows.js';
 import {
@@ -349,6 +350,10 @@ export const API = {
   reply: takes({ ...id, text: required }).gives<{ id: string; to: string; thread: string; answers: string }>(),
   'owner.shown': takes({ ids: texts }).gives<void>(),
   'owner.done': takes({ ids: texts }).gives<void>(),
+  /** The projects that clients work in, as far as they have a configuration. */
+  projects: nothing.gives<readonly ProjectRow[]>(),
+  /** Ends the agents of a project, and forgets what was decided about it. */
+  'project.forget': takes({ folder: required }).gives<ProjectRow>(),
   held: nothing.gives<HeldRow[]>(),
   'held.letIn': takes(id).gives<{ from: string }>(),
   'held.turnAway': takes(id).gives<{ from: string }>(),

@@ -26,7 +26,10 @@ export function codingAgentMethods({
   node,
   codingAgents,
   wakes,
-}: Pick<ControlContext, 'codingAgents' | 'wakes'> & { node: Pick<ControlContext['node'], 'registry' | 'mail'> }) {
+  projects,
+}: Pick<ControlContext, 'codingAgents' | 'wakes' | 'projects'> & {
+  node: Pick<ControlContext['node'], 'registry' | 'mail'>;
+}) {
   const sessions = new Map<string, Session>();
   const sessionOf = (name: string) => {
     const session = sessions.get(name);
@@ -50,6 +53,7 @@ export function codingAgentMethods({
     async 'onramp.attach'({ session, shown = [], wake, client, checkout, ...member }, { emit, signal }) {
       if (sessions.has(session)) throw new EclipticError('USAGE', `a session "${session}" exists already`);
       const attached = await codingAgents.attach({ ...member, client, checkout });
+      projects?.joined(attached.name, checkout);
       await attached.box.restore(shown);
       wakes.attach(attached, readClientSession(wake, { client, checkout }));
       sessions.set(session, { member: attached, calls: new Map() });
@@ -100,6 +104,11 @@ export function codingAgentMethods({
       codingAgents.showOwner(ids);
     },
     'owner.done': async ({ ids = [] }) => codingAgents.closeForOwner(await Promise.all(ids.map(toOwner))),
+    projects: () => projects?.rows ?? [],
+    async 'project.forget'({ folder }) {
+      if (projects) return projects.forget(folder);
+      throw new EclipticError('OPERATION_NOT_SUPPORTED', 'only a node in the background has agents of projects', {});
+    },
     held: () => codingAgents.held(),
     'held.letIn': async ({ id }) => codingAgents.letIn(await heldId(id)),
     'held.turnAway': async ({ id }) => codingAgents.turnAway(await heldId(id)),

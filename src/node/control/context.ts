@@ -39,6 +39,7 @@ import type { OwnerDevices } from '../devices/owner-devices.js';
 import type { RadarReports } from '../devices/radar-reports.js';
 import type { WaitingElsewhere } from '../devices/waiting-elsewhere.js';
 import type { OwnerNotifier } from '../notify/owner-notifier.js';
+import type { Projects } from '../projects/projects.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
 import type { CallContext } from './server.js';
@@ -101,6 +102,8 @@ export interface ControlContext {
   /** The owner's other devices, and what waits on them. Absent on a node without a network. */
   readonly devices: OwnerDevices | undefined;
   readonly elsewhere: WaitingElsewhere | undefined;
+  /** The projects that clients work in. Absent on a node with a configuration of its own. */
+  readonly projects: Projects | undefined;
   /** Tells the owner of what begins to wait. */
   readonly notifier: OwnerNotifier;
   readonly radarReports: RadarReports | undefined;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DeviceRadar } from '../../coding-agents/radar/device-radar.js';
+import { comparable, type DeviceRadar, overlapsOf } from '../../coding-agents/radar/device-radar.js';
 import type { RadarEffect } from '../../coding-agents/radar/radar-machine.js';
 import { RadarPicture } from '../../coding-agents/radar/radar-picture.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -31,6 +31,7 @@ class Device {
   readonly ever = new Set<string>();
   leases: { id: string; glob: string; holder: string }[] = [];
   isThere = true;
+  mode: 'watched' | 'once' = 'watched';
   reports!: RadarReports;
   picture!: RadarPicture;
   connected: ((node: string) => void) | undefined;
@@ -80,7 +81,7 @@ class Device {
   get seen(): DeviceRadar {
     const place = {
       ...{ device: this.name, folder: `/${this.name}`, repository: REPOSITORY, repositoryName: 'it', branch: 'main' },
-      ...{ agents: [this.holder], files: [...this.files], more: 0 },
+      ...{ agents: [this.holder], files: [...this.files], more: 0, mode: this.mode },
     };
     const leases = this.leases.length === 0 ? [] : [{ repository: REPOSITORY, leases: this.leases }];
     return { places: this.isThere ? [place] : [], leases, skipped: [] };
@@ -90,7 +91,7 @@ class Device {
     for (const file of this.files) this.ever.add(file);
     const { places, leases } = this.seen;
     const device = this.name;
-    for (const place of places) this.picture.apply({ type: 'place', place });
+    for (const place of places) this.picture.apply({ type: 'place', place: comparable(place) });
     if (places.length === 0) this.picture.apply({ type: 'gone', device, folder: `/${device}` });
     this.picture.leases(device, leases);
     this.#changed?.();
@@ -242,6 +243,45 @@ describe('radar reports', () => {
       { numRuns: process.env.ECLIPTIC_SOAK ? 20_000 : 1_000 },
     );
   }, 120_000);
+
+  it('show what was left behind where nothing is at work, and find no overlap with it [RD.2]', async () => {
+    const link = new Link(1);
+    const [one, two] = link.devices;
+    for (const device of link.devices) device.files.add('a.ts');
+    one.mode = 'once';
+    for (const device of link.devices) device.changed();
+    await link.runtime.advance(CONTACT_MS);
+    expect(two.picture.state.overlaps.size).toBe(0);
+    const seen = link.devices.map((device) => ({ device: device.name, ...device.seen }));
+    expect(overlapsOf(seen)).toEqual([]);
+    expect(
+      overlapsOf(seen.map((all) => ({ ...all, places: all.places.map((place) => ({ ...place, mode: 'watched' })) }))),
+    ).toMatchObject([{ paths: ['a.ts'] }]);
+  });
+
+  it('take no agents and no leases of other nodes, and refuse what is no report', async () => {
+    const link = new Link(1);
+    const [one, two] = link.devices;
+    await link.runtime.advance(CONTACT_MS);
+    const { places } = one.seen;
+    const leases = [
+      {
+        repository: REPOSITORY,
+        leases: [
+          { id: 'l', glob: 'x', holder: two.holder },
+          { id: 'm', glob: '{'.repeat(900), holder: one.holder },
+        ],
+      },
+    ];
+    const forged = places.map((place) => ({ ...place, device: 'b', agents: [two.holder, one.holder] }));
+    two.reports.take('a', { folders: ['/a'], places: forged, leases });
+    const { state } = two.picture;
+    expect(state.places.get('a\n/a')).toMatchObject({ device: 'a', agents: [one.holder] });
+    expect([...state.leases.values()].flatMap((held) => held.leases)).toEqual([]);
+    for (const wrong of [null, {}, { folders: [], places: [{}] }, { folders: 'x', places: [] }]) {
+      expect(() => two.reports.take('a', wrong)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENTS' }));
+    }
+  });
 
   it('send a large folder alone, and nothing again that has not changed', async () => {
     const link = new Link(1);

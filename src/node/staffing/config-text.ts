@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { editJson, readJson } from '../../coding-agents/setup/entries.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { onOneLine } from './first-config.js';
-import type { Assignment, StaffedConfig } from './proposal.js';
+import type { StaffedConfig } from './proposal.js';
 
 const NEW_FILE = `{
   "$schema": "./node_modules/ecliptic/schema/ecliptic.schema.json",
@@ -10,6 +10,12 @@ const NEW_FILE = `{
 }
 `;
 const MARK = '\ufeff';
+
+/** An agent, and what its entry says of its workers: one, or several in order of preference. */
+export interface Entry {
+  readonly role: string;
+  readonly workers: readonly { readonly config: object }[];
+}
 
 /** The configuration in a file's text. Only its shape is checked, so that a fault elsewhere does not prevent staffing. */
 export function readStaffedConfig(text: string | undefined): StaffedConfig {
@@ -23,7 +29,7 @@ export function readStaffedConfig(text: string | undefined): StaffedConfig {
 }
 
 /** The text with the assigned workers. Comments and all other bytes stay; without a text, that of a new file. */
-export function staffedText(text: string | undefined, assignments: readonly Assignment[]): string {
+export function staffedText(text: string | undefined, assignments: readonly Entry[]): string {
   const before = readStaffedConfig(text);
   const isNew = text === undefined || withoutMark(text).trim() === '';
   const plain = isNew ? NEW_FILE : withoutMark(text);
@@ -32,7 +38,7 @@ export function staffedText(text: string | undefined, assignments: readonly Assi
   return text?.startsWith(MARK) ? MARK + after : after;
 }
 
-function withWorkers(text: string, { agents = {} }: StaffedConfig, assignment: Assignment): string {
+function withWorkers(text: string, { agents = {} }: StaffedConfig, assignment: Entry): string {
   const { role, workers } = assignment;
   const present = agents[role];
   if (!Object.hasOwn(agents, role) || !isRecord(present)) return inserted(text, ['agents', role], entryOf(assignment));
@@ -57,13 +63,13 @@ function inserted(text: string, path: readonly string[], value: unknown): string
   return edited.slice(0, at) + written + edited.slice(at + JSON.stringify(place).length);
 }
 
-function entryOf({ workers }: Assignment): unknown {
+function entryOf({ workers }: Entry): unknown {
   const configs = workers.map(({ config }) => config);
   return configs.length === 1 ? configs[0] : configs;
 }
 
 /** An edit goes wrong where a key is there twice: readers take the last one, the editor the first. */
-function assertOnlyAdded(before: StaffedConfig, after: string, assignments: readonly Assignment[]): void {
+function assertOnlyAdded(before: StaffedConfig, after: string, assignments: readonly Entry[]): void {
   const agents: Record<string, unknown> = { ...before.agents };
   for (const assignment of assignments) {
     const present = agents[assignment.role];

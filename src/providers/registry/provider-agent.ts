@@ -3,6 +3,7 @@ import type { Agent } from '../../agent/agent.js';
 import { type AgentTask, plainPayload } from '../../agent/agent-tasks.js';
 import type { Message } from '../../agent/message.js';
 import type { WorkerHealth } from '../../agent/staffing.js';
+import { StreamedText } from '../../agent/streamed-text.js';
 import { activityParts } from '../../agent/task-activity.js';
 import type { TaskSession } from '../../agent/task-messages.js';
 import type { Usage } from '../../agent/usage.js';
@@ -114,26 +115,6 @@ function report(task: AgentTask, streamed: StreamedText, update: ProviderUpdate)
 function showBranch(task: AgentTask, text: string, { report, patch }: BranchUpdate): void {
   const file = patch !== undefined && { text: patch, filename: `${report.id}.patch`, mediaType: 'text/x-diff' };
   task.artifact([{ text }, { data: { [BRANCH]: report } }, ...(file ? [file] : [])], { name: BRANCH_ARTIFACT });
-}
-
-/** The text of an answer while it is made: one artifact that grows, and begins again where earlier text was no answer. */
-class StreamedText {
-  readonly #task: AgentTask;
-  #artifact: string | undefined;
-
-  constructor(task: AgentTask) {
-    this.#task = task;
-  }
-
-  get isEmpty(): boolean {
-    return this.#artifact === undefined;
-  }
-
-  add({ text, replaces = false }: ProviderUpdate): void {
-    const id = this.#artifact === undefined ? {} : { id: this.#artifact };
-    const append = this.#artifact !== undefined && !replaces;
-    this.#artifact = this.#task.artifact(text, { ...id, append, lastChunk: false });
-  }
 }
 
 function workerTaskOf(task: AgentTask): WorkerTask {

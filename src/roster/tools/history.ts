@@ -1,4 +1,5 @@
-import type { Finding } from './finding.js';
+import { languageOf } from './code-text.js';
+import { type Finding, isSample } from './finding.js';
 import type { SourceFile } from './workspace-files.js';
 
 /** What git says about one file in the period. */
@@ -68,7 +69,7 @@ export function readHistory(log: string, files: readonly SourceFile[]): History 
 export function hotSpots({ files, commits }: History): Finding[] {
   const least = Math.max(MIN_COMMITS, commits / 20);
   return files
-    .filter(({ file, commits: own, lines }) => own >= least && lines >= MIN_LINES && !isRecord(file))
+    .filter(({ file, commits: own, lines }) => own >= least && lines >= MIN_LINES && isCode(file))
     .sort((a, b) => b.commits * b.lines - a.commits * a.lines)
     .slice(0, MAX_HOT_SPOTS)
     .map(({ file, commits: own, lines, authors, added, removed, latest }) => {
@@ -86,9 +87,7 @@ export function hotSpots({ files, commits }: History): Finding[] {
     });
 }
 
-/** Files that every change touches. */
-function isRecord(path: string): boolean {
-  return /(^|\/)(CHANGELOG|HISTORY|NEWS|CHANGES)[^/]*$|(^|\/)(package(-lock)?\.json|[\w-]+\.lock|pnpm-lock\.yaml|go\.sum)$/i.test(
-    path,
-  );
+/** Documents and tests change with the code. */
+function isCode(path: string): boolean {
+  return languageOf(path) !== undefined && !isSample(path);
 }
