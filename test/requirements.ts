@@ -1339,6 +1339,24 @@ const editors = section('editors', '', [
 
 const chats = section('front ends', '', [
   [
+    'MC12',
+    'gateway',
+    'A client finds the issuer of tokens for the MCP endpoint by its metadata as a protected resource.',
+  ],
+  [
+    'AU.1',
+    'gateway',
+    'The official AG-UI client runs an agent and sees text, reasoning, plan and tool calls in a valid order.',
+  ],
+  ['AU.2', 'gateway', 'A question of an agent is an interrupt of AG-UI, which a later run answers or abandons.'],
+  ['AU.3', 'gateway', 'Failures and refusals end a run of AG-UI with an error, and an aborted run ends its task.'],
+  ['EG.S1', 'gateway', 'Every HTTP edge takes a token with its scope, and no other.'],
+  ['EG.S2', 'gateway', 'Every HTTP edge refuses foreign Host and Origin headers.'],
+  ['EG.S3', 'gateway', 'Every HTTP edge limits the requests of each caller.'],
+  ['EG.S4', 'gateway', 'Every HTTP edge refuses oversized and malformed bodies, and wrong media types.'],
+  ['EG.S5', 'gateway', 'Every edge that takes tasks keeps callers in their sandbox.'],
+  ['EG.S6', 'gateway', 'Every stream ends with the token of its caller.'],
+  [
     'OA.1',
     'gateway',
     'The official OpenAI client lists the agents as models and chats with them, with history, files and schemas.',

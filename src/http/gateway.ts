@@ -25,11 +25,12 @@ import type { Readiness } from '../telemetry/readiness.js';
 import { CallerAuth } from './auth/caller-auth.js';
 import { type JwtInit, TokenVerifier } from './auth/token-verifier.js';
 import { type TokenRow, Tokens } from './auth/tokens.js';
+import { AgUiRoute } from './chat/agui-route.js';
 import type { ListedAgent } from './chat/chat.js';
 import { OpenAiRoutes } from './chat/openai-routes.js';
 import { McpEndpoint } from './mcp/mcp-endpoint.js';
 import { HttpServer, isLoopback, type Route, sendJson } from './server/http-server.js';
-import { frontPage, healthRoutes, metricsRoute } from './server/routes.js';
+import { frontPage, healthRoutes, metricsRoute, RESOURCE_METADATA, resourceMetadata } from './server/routes.js';
 
 export interface GatewayComponents {
   runtime: Runtime;
@@ -118,7 +119,10 @@ export class Gateway {
     this.#host = host;
     this.style = names;
     this.tokens = new Tokens({ runtime, folder });
-    this.#mcp = new McpEndpoint({ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION });
+    this.#mcp = new McpEndpoint({
+      ...{ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION },
+      resourceMetadata: () => (init.jwt ? `${this.url}${RESOURCE_METADATA}/mcp` : undefined),
+    });
     const jwt = init.jwt && new TokenVerifier(runtime, init.jwt);
     const health: Route = {
       path: '/health',
@@ -157,7 +161,9 @@ export class Gateway {
       ...(init.routes ?? []),
       ...this.#a2a.routes,
       new OpenAiRoutes(chat),
+      new AgUiRoute(chat),
       health,
+      ...resourceMetadata(() => this.url, init.jwt?.issuer),
       ...healthRoutes(components.readiness),
       ...metrics,
       frontPage(() => this.url),

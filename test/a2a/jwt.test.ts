@@ -72,6 +72,21 @@ describe('a caller with a JSON Web Token', () => {
     expect((await served.get('/.well-known/agent-card.json', expired)).status).toBe(200);
   });
 
+  it('finds the issuer by the challenge of the MCP endpoint and the metadata that it names [MC12]', async () => {
+    const refused = await served.post('/mcp', {}, { Authorization: '' });
+    const [, url = ''] = /resource_metadata="([^"]+)"/.exec(refused.headers.get('www-authenticate')!) ?? [];
+    expect(url).toBe(`${served.url}/.well-known/oauth-protected-resource/mcp`);
+    for (const at of [url, url.replace(/\/mcp$/, '')]) {
+      expect(await (await fetch(at)).json()).toEqual({
+        resource: `${served.url}/mcp`,
+        resource_name: 'Ecliptic',
+        authorization_servers: ['https://issuer.example'],
+        bearer_methods_supported: ['header'],
+        scopes_supported: ['tasks', 'tools'],
+      });
+    }
+  });
+
   it('finds the issuer of its tokens on the card', async () => {
     const card = await (await served.get('/.well-known/agent-card.json')).json();
     expect(card).toMatchObject({

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { runConformance } from './packages.js';
 
@@ -9,6 +9,8 @@ export interface Verdict {
   readonly passed: readonly string[];
   /** The message of each failed scenario. */
   readonly failed: Readonly<Record<string, string>>;
+  /** Scenarios of extensions that are not offered. */
+  readonly skipped: readonly string[];
   /** All that the suite printed. */
   readonly output: string;
 }
@@ -43,9 +45,23 @@ async function judge(side: Side, subject: readonly string[], revision: string, f
       .filter((scenario) => required.includes(scenario) || !NOT_OFFERED[side].test(scenario))
       .map((scenario) => [scenario, complaints(folder, side, scenario)]),
   );
+  const isSkipped = (scenario: string) => !required.includes(scenario) && NOT_OFFERED[side].test(scenario);
   // The suite may also fail without naming a scenario.
   if (ran.code !== 0 && Object.keys(failed).length === 0) failed.suite = `exit code ${ran.code}\n${output}`;
-  return { required, passed: named('✓'), failed, output };
+  const verdict = { required, passed: named('✓'), failed, skipped: named('✗').filter(isSkipped), output };
+  keep(side, revision, verdict);
+  return verdict;
+}
+
+/** For `npm run conformance`, which names a folder. The worst verdict of several runs counts. */
+function keep(side: Side, revision: string, { passed, failed, skipped }: Verdict): void {
+  const { ECLIPTIC_CONFORMANCE: kept } = process.env;
+  if (kept === undefined) return;
+  const file = join(kept, `mcp-${side}-${revision}.json`);
+  const before = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as { failed: string[] }).failed : [];
+  const all = [...new Set([...before, ...Object.keys(failed)])];
+  const counted = { passed: passed.filter((scenario) => !all.includes(scenario)), failed: all };
+  writeFileSync(file, JSON.stringify({ side, revision, ...counted, skipped }));
 }
 
 async function requiredOf(side: Side, revision: string): Promise<string[]> {

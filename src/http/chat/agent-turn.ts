@@ -61,7 +61,8 @@ export class AgentTurn {
   /** Streams the turn. Rejects before the first event where the agent does not take the message. */
   async open(): Promise<AsyncGenerator<TurnEvent, TurnEnd>> {
     const outcome = await this.#operations.perform('SendStreamingMessage', this.#request, this.#terms);
-    const { events } = (outcome as Extract<typeof outcome, { stream: unknown }>).stream;
+    const { events, taskId } = (outcome as Extract<typeof outcome, { stream: unknown }>).stream;
+    this.taskId ??= taskId;
     const leave = () => {
       this.#isLeft = true;
       void events.return?.();
@@ -193,5 +194,7 @@ export class AgentTurn {
 }
 
 function usageOf(metadata: Metadata | undefined): Usage | undefined {
-  return usageIn({ [USAGE]: metadata?.usage });
+  const usage = usageIn({ [USAGE]: metadata?.usage });
+  // A program that calls no model reports nothing.
+  return usage && usage.modelCalls + usage.inputTokens + usage.outputTokens > 0 ? usage : undefined;
 }

@@ -57,6 +57,7 @@ export interface McpEndpointInit {
   style: NameStyle;
   name: string;
   version: string;
+  resourceMetadata?: () => string | undefined;
 }
 
 /** Limits for sessions of 2025-era clients, per principal. */
@@ -84,6 +85,7 @@ interface Session {
 export class McpEndpoint implements Route {
   readonly path = '/mcp';
   readonly scope = 'tools';
+  readonly resourceMetadata: () => string | undefined;
   readonly #init: McpEndpointInit;
   readonly #audiences = new Map<string, Audience>();
   readonly #stop: (() => void)[];
@@ -91,6 +93,7 @@ export class McpEndpoint implements Route {
 
   constructor(init: McpEndpointInit) {
     this.#init = init;
+    this.resourceMetadata = init.resourceMetadata ?? (() => undefined);
     const { service } = init;
     this.#stop = [
       service.catalogue.onChange((kind, entries) => this.#tellOfChange(kind, entries)),

@@ -51,6 +51,8 @@ export interface Route {
   /** Authenticates in a way of its own; where it returns undefined, the request needs a token. */
   admit?(request: IncomingMessage): AuthenticatedCaller | undefined;
   serve(exchange: Exchange): void | Promise<void>;
+  /** The address of its metadata as a protected resource (RFC 9728), where clients can get a token by themselves. */
+  readonly resourceMetadata?: () => string | undefined;
   /** Answers a refused or failed request in the shape that its clients expect. */
   refuse?(response: ServerResponse, error: unknown): void;
 }
@@ -201,7 +203,9 @@ export class HttpServer {
     // A refused client may not hold the connection with an unread body.
     if (!request.complete) response.always.Connection = 'close';
     const challenge = challengeFor(code, details, request);
-    if (challenge !== undefined) response.always['WWW-Authenticate'] = challenge;
+    const metadata = challenge && route?.resourceMetadata?.();
+    const more = metadata ? `, resource_metadata="${metadata}"` : '';
+    if (challenge !== undefined) response.always['WWW-Authenticate'] = challenge + more;
     if (code === 'RATE_LIMITED') response.always['Retry-After'] = Math.ceil(Number(details.retryAfterMs) / 1_000);
     if (route?.refuse) route.refuse(response, thrown);
     else sendJson(response, ERRORS[code].http, { error: { code, message } });

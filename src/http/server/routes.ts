@@ -1,7 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Readiness } from '../../telemetry/readiness.js';
+import { SCOPES } from '../auth/tokens.js';
 import { type Exchange, type Route, sendJson } from './http-server.js';
+
+export const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
 
 /** For a person who opens the node's address in a browser. */
 export function frontPage(url: () => string): Route {
@@ -28,6 +31,7 @@ function pageText(url: string): string {
     `A2A card (public)       ${url}/.well-known/agent-card.json`,
     `MCP endpoint            ${url}/mcp`,
     `OpenAI API              ${url}/v1`,
+    `AG-UI                   ${url}/agui/AGENT`,
     `metrics (Prometheus)    ${url}/metrics`,
     `health (public)         ${url}/healthz, ${url}/readyz`,
     '',
@@ -39,6 +43,23 @@ function pageText(url: string): string {
     '  ecliptic help                 lists what else there is',
     '',
   ].join('\n');
+}
+
+/**
+ * The metadata of the MCP endpoint as a protected resource (RFC 9728), at the place that its path gives and at the plain
+ * one. Public. Without an issuer there is no authorization server: tokens come from the owner.
+ */
+export function resourceMetadata(url: () => string, issuer: string | undefined): Route[] {
+  const serve: Route['serve'] = ({ response }) => {
+    sendJson(response, 200, {
+      resource: `${url()}/mcp`,
+      resource_name: 'Ecliptic',
+      ...(issuer !== undefined && { authorization_servers: [issuer] }),
+      bearer_methods_supported: ['header'],
+      scopes_supported: SCOPES,
+    });
+  };
+  return ['', '/mcp'].map((of) => ({ path: `${RESOURCE_METADATA}${of}`, exact: true, public: true, serve }));
 }
 
 /** Public, for supervisors and load balancers: is the process alive, and can the node take work? */
