@@ -64,6 +64,9 @@ const NONE: ReadonlySet<string> = new Set([
   // Gives an iterator.
   'OperatorTasks.follow',
   // Between parts of the node itself.
+  'Leases.onChange',
+  'Radar.onChange',
+  'WorkPlaces.onChange',
   'DirectoryListener.onEntry',
   'DirectoryListener.onGone',
   'DirectoryListener.onHeard',

@@ -253,6 +253,7 @@ const scenarios: Record<string, () => unknown> = {
 
   approvals: async () => {
     const approvals = new Approvals(runtime);
+    approvals.onRequest(bad('Approvals.onRequest'));
     approvals.onDecision(bad('Approvals.onDecision'));
     const [question] = approvals.request({ kind: 'action', subject: 'sun', summary: 'May it?' } as never);
     approvals.decide('deny', 'operator', question!.id);
