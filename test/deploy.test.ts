@@ -125,7 +125,7 @@ describe('Dockerfile', () => {
 
   it('contains every folder of the package that runs', () => {
     const targets = last.copies.map(({ target }) => target.replace('/opt/ecliptic/', ''));
-    const run = manifest.files.filter((path: string) => !/^(docs|deploy)\b|\.md$/.test(path));
+    const run = manifest.files.filter((path: string) => !/^(deploy|examples)\b|\.md$/.test(path));
     expect(targets).toEqual(expect.arrayContaining([...run, READY]));
     expect(image.text).toContain('npm ci --omit=dev');
     expect(manifest.engines.node).toBe('>=20.19');

@@ -83,6 +83,7 @@ const SAMPLES: readonly A2ALogEvent[] = [
   { type: 'action', sender: 'a', reason: 'denied', success: false, timestamp: 16 },
   { type: 'proposal', proposalId: 'p', proposalStatus: 'accepted', sender: 'a', recipient: 'b', timestamp: 17 },
   { type: 'swarm', swarmId: 's', swarmStatus: 'active', timestamp: 18 },
+  { type: 'radar', topic: 'radar.overlap', details: { files: ['a.ts'] }, timestamp: 19 },
 ];
 
 interface Send {
