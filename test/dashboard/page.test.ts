@@ -224,7 +224,7 @@ describe('the page in a browser', () => {
 
   it('needs no file from elsewhere, and few bytes [FC.9]', () => {
     const file = (name: string) => join(ROOT, 'dist', 'web', name);
-    const names = ['index.html', 'page.js', 'charts.js', 'page.css'];
+    const names = ['index.html', 'page.js', 'charts.js', 'page.css', 'docs.css'];
     expect(readdirSync(join(ROOT, 'dist', 'web')).sort()).toEqual([...names].sort());
     expect(readFileSync(file('page.css'), 'utf8')).not.toMatch(/url\(|@import/);
     const sizes = names.map((name) => gzipSync(readFileSync(file(name))).length);
