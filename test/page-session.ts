@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { stablePort } from './ports.js';
+import { removeFolder } from './remove-folder.js';
 import { BIN, ROOT } from './source-files.js';
 
 /** A fenced block of a page: its language, a word after it, and its text. */
@@ -104,7 +105,7 @@ export class PageSession {
       process.kill(-node.pid!, 'SIGKILL');
       await ended;
     }
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+    await removeFolder(this.#folder);
   }
 
   async #step(device: string, { command, shown }: Step): Promise<void> {

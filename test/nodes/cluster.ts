@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -17,6 +17,7 @@ import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
 import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
+import { removeFolder } from '../remove-folder.js';
 import { BIN, ROOT } from '../source-files.js';
 
 export const WITNESS = join(ROOT, 'test', 'nodes', 'agents', 'witness.ts');
@@ -199,20 +200,6 @@ export class Cluster {
     if (process.env.ECLIPTIC_KEEP !== '1') await removeFolder(this.folder);
     expect(left, 'processes left behind').toEqual([]);
     expect(faults, 'uncaught errors').toEqual([]);
-  }
-}
-
-/** A background node that was told to end may still write into its folder, which is then removed again. */
-async function removeFolder(folder: string): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  for (;;) {
-    try {
-      // The retries of `rmSync` would not remove files that are new.
-      return rmSync(folder, { recursive: true, force: true });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY' || performance.now() > deadline) throw error;
-      await delay(50);
-    }
   }
 }
 
