@@ -121,7 +121,9 @@ describe('agents of other nodes', () => {
     const { registry, providers, providerEvents: events, network } = here!;
     const reachable = (node: string) => network.peers.reachable(node);
     const credentials = { resolve: () => expect.unreachable('there are none') };
-    const workers = new Workers({ runtime, registry, providers, events, credentials, reachable } as never);
+    const knowledgeFor = () => undefined;
+    const components = { runtime, registry, providers, events, credentials, reachable, knowledgeFor };
+    const workers = new Workers(components as never);
     const common = { endpoints: [], catalogues: [], timeoutMs: 60_000, failoverEnabled: true };
     for (const mesh of [['dig'], ['ask'], ['refuse']]) {
       const agent = here!.agent({ id: `fleet-${mesh[0]}` });
