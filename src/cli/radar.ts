@@ -1,6 +1,6 @@
 import type { RadarView } from '../node/control/rows.js';
 import { flag, verb } from './command.js';
-import { printable } from './output.js';
+import { oneLine } from './output.js';
 
 const show = verb({
   summary: 'show the changed files of worktrees on your devices, and where two agents are at the same file',
@@ -8,11 +8,12 @@ const show = verb({
   examples: ['', '--files', '--json'],
   async run({ call, values: { local, files = false }, output }) {
     const view = await call('radar', { local });
-    output.value(view, () => printable(radarText(view, files)));
+    output.value(view, () => radarText(view, files));
   },
 });
 
-function radarText({ places, overlaps, missing, skipped }: RadarView, files: boolean): string {
+/** One line for each thing that is found. */
+export function radarText({ places, overlaps, missing, skipped }: RadarView, files: boolean): string {
   const lines = [
     ...overlaps.map(overlapText),
     ...places.flatMap((place) => {
@@ -32,18 +33,19 @@ function radarText({ places, overlaps, missing, skipped }: RadarView, files: boo
     ...skipped.map(({ folder, reason }) => `not read: ${folder}: ${reason}`),
     ...missing.map(({ name, reason }) => `not asked: ${name}: ${reason}`),
   ];
-  return lines.join('\n') || 'No agent works in a folder of your devices.';
+  // Names of files, folders and branches are foreign text.
+  return lines.map(oneLine).join('\n') || 'No agent works in a folder of your devices.';
 }
 
 function overlapText({ places, lease, paths }: RadarView['overlaps'][number]): string {
   const where = places.map(({ name, branch, agents, folder }) => {
-    const who = agents.length === 0 ? folder : agents.join(', ');
+    const shared = agents.length > 1 ? `in the folder of ${agents.join(', ')}` : undefined;
+    const who = shared ?? `by ${agents[0] ?? folder}`;
     return `${who}${branch === undefined ? '' : ` on ${branch}`}${name === '' ? '' : ` (${name})`}`;
   });
   const named = paths.slice(0, 5).join(', ') + (paths.length > 5 ? ` and ${paths.length - 5} more` : '');
-  if (lease)
-    return `OVERLAP  ${named}: changed by ${where.join()}, reserved by ${nameIn(lease.holder)} (${lease.glob})`;
-  return `OVERLAP  ${named}: changed by ${where.join(' and by ')}`;
+  if (lease) return `OVERLAP  ${named}: changed ${where.join()}, reserved by ${nameIn(lease.holder)} (${lease.glob})`;
+  return `OVERLAP  ${named}: changed ${where.join(' and ')}`;
 }
 
 /** The name in an address. */

@@ -124,9 +124,9 @@ describe('the radar', () => {
       for (const name of ['desk', 'laptop']) {
         expect(heard[name]).toMatchObject([{ topic: 'radar.overlap', details: { paths: ['src/b.txt'] } }]);
       }
-      expect(await alice.call('mesh_inbox', { wait_s: 20 })).toContain(
-        'src/b.txt changed in your folder, and also by bob@laptop on main',
-      );
+      const notice = await alice.call('mesh_inbox', { wait_s: 20 });
+      expect(notice).toContain('src/b.txt changed in your folder, and also by bob@laptop on main');
+      expect(notice).toMatch(/ from your node \(.*origin: node\)/);
       expect(await bob.call('mesh_inbox', { wait_s: 20 })).toContain(
         'src/b.txt changed in your folder, and also by alice@desk on main',
       );
@@ -157,6 +157,8 @@ describe('the radar', () => {
       expect(await shell(carol, 'git status && git log')).toBeUndefined();
       expect(await shell(bob, `cd ${two} && git stash`)).toBeUndefined();
       expect(await edit(alice, one, 'src/c.txt')).toBeUndefined();
+      // Before alice has written it.
+      expect(await edit(carol, one, 'src/c.txt')).toContain('src/c.txt: changed by alice on main');
       repository.write({ 'src/c.txt': 'alice again\n' }, one);
       await until(
         async () => (await desk.json<RadarView>('radar', '--local')).places[0]!.files.includes('src/c.txt'),
@@ -164,6 +166,9 @@ describe('the radar', () => {
       );
       expect(await edit(carol, one, 'src/c.txt')).toContain('src/c.txt: changed by alice on main');
       expect(await shell(carol, 'git checkout -- src')).toContain('alice works in');
+      expect(await shell(carol, 'git restore :/ && git checkout -- "src/*.txt"')).toContain('its changes in src/c.txt');
+      expect(await shell(carol, '(cd /tmp && ls); git reset --hard')).toContain('alice works in');
+      expect(await shell(carol, 'git restore docs/*.txt')).toBeUndefined();
       expect(await shell(alice, 'git checkout -- src')).toBeUndefined();
       expect(heard.desk!.length + heard.laptop!.length, JSON.stringify(heard)).toBeLessThan(9);
     }),

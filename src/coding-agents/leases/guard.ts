@@ -1,5 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { oneLine } from '../../mcp/fence.js';
 import { literalGlob } from './glob.js';
 import type { Leases } from './leases.js';
 
@@ -180,19 +181,23 @@ export async function askGuard(leases: Leases, { paths, proves, ...from }: Guard
   return denials;
 }
 
+/** A name of a file, which may have line ends. */
+const shown = (path: string): string => oneLine(path, 1_000);
+
 /** The text that a model or a person reads when the guard denies a call. */
 export function reasonFor(denials: readonly Denial[]): string {
   return [
     ...listed('Reserved by another agent:', denials, 'lease', ({ path, holder, glob, until, why }) => {
-      return `${path}: ${holder} holds ${glob} until ${until}${why && ` (${why})`}`;
+      return `${shown(path)}: ${holder} holds ${glob} until ${until}${why && ` (${why})`}`;
     }),
     ...listed('Changed by another agent and not committed:', denials, 'changed', ({ path, holder, branch }) => {
-      return `${path}: changed by ${holder}${branch === null ? '' : ` on ${branch}`}`;
+      return `${shown(path)}: changed by ${holder}${branch === null ? '' : ` on ${branch}`}`;
     }),
     ...listed('Would take work away from another agent in the same folder:', denials, 'git', (denial) => {
       const { command, holder, folder, paths } = denial;
-      const what = paths.length === 0 ? 'its HEAD and index' : `its changes in ${paths.slice(0, 5).join(', ')}`;
-      return `${command}: ${holder} works in ${folder}, and would lose ${what}`;
+      const what =
+        paths.length === 0 ? 'its HEAD and index' : `its changes in ${paths.slice(0, 5).map(shown).join(', ')}`;
+      return `${shown(command)}: ${holder} works in ${folder}, and would lose ${what}`;
     }),
   ].join('\n');
 }

@@ -164,6 +164,30 @@ describe('a lease', () => {
   });
 });
 
+describe('a lease of an earlier version', () => {
+  it('is held and confirmed under the new id of its repository [ON13.7]', async () => {
+    const nodes = new Nodes();
+    const store = new MemoryStore();
+    const folder = temporaryFolder();
+    const start = async (known: typeof identify) => {
+      const node = await nodes.settled(nodes.start({ store: keptOpen(store), network: { name: 'desk', folder } }));
+      return { node, codingAgents: await nodes.settled(node.openCodingAgents(folder, { identify: known })) };
+    };
+    const first = await start(identify);
+    const alice = await Client.join(nodes, first.codingAgents, 'alice');
+    await alice.call('mesh_lease', { action: 'take', paths: ['a'] });
+    await nodes.settled(first.node.stop());
+    const second = await start(async (root) => ({ id: 'new', formerId: 'repository', name: 'here', root }));
+    const [again, bob] = [
+      await Client.join(nodes, second.codingAgents, 'alice'),
+      await Client.join(nodes, second.codingAgents, 'bob'),
+    ];
+    await nodes.runtime.advance(5_000);
+    expect(await bob.call('mesh_lease', { action: 'take', paths: ['a'] })).toContain('alice holds a');
+    expect(await again.call('mesh_lease', { action: 'check' })).toContain('(advisory)');
+  });
+});
+
 describe('devices that lose their connection', () => {
   it('grant leases without the keeper as unconfirmed, which are confirmed or refused later', async () => {
     const { nodes, places } = await leaseMesh(['desk', 'laptop'], { faults: {} });

@@ -115,7 +115,17 @@ export class Leases {
   async repositoryAt(folder: string): Promise<Repository> {
     const repository = await this.#components.identify(folder);
     this.#names.set(repository.id, repository.name);
+    if (repository.formerId !== undefined) await this.#move(repository.formerId, repository.id);
     return repository;
+  }
+
+  /** Leases that were taken under an earlier id of the repository; the authority confirms them under the new one. */
+  async #move(from: string, to: string): Promise<void> {
+    const moved = this.#held.all.filter(({ repository }) => repository === from);
+    if (moved.length === 0) return;
+    for (const { id } of moved) this.#doubted.add(id);
+    await this.#held.put(moved.map((lease) => ({ ...lease, repository: to })));
+    this.#refresh();
   }
 
   /** The repository's name, or the beginning of its id where the name is unknown here. */
@@ -389,7 +399,7 @@ export class Leases {
   /** Sends mail to a member of this node, which may be away. */
   async notify(holder: string, text: string): Promise<void> {
     const name = nameIn(holder);
-    const payload = { text, mesh: { needs: 'none', hops: 0 } };
+    const payload = { text, mesh: { needs: 'none', hops: 0, notice: true } };
     const envelope = this.#factory.create({
       sender: name,
       recipient: name,

@@ -53,11 +53,34 @@ describe('a repository', () => {
     mkdirSync(join(two, 'deep', 'er'), { recursive: true });
     const [here, there] = [await identity('node-1'), await identity('node-2')];
     const first = await here(one);
-    expect(first).toEqual({ id: expect.stringMatching(/^[0-9a-f]{32}$/), name: 'it', root: one });
+    const id = expect.stringMatching(/^[0-9a-f]{32}$/);
+    expect(first).toEqual({ id, formerId: id, name: 'it', root: one });
     expect(await here(tree)).toEqual({ ...first, root: tree });
     expect(await there(join(two, 'deep', 'er'))).toEqual({ ...first, root: two });
     git(two, 'remote', 'set-url', 'origin', 'https://example.com/other/it');
     expect((await (await identity('node-2'))(two)).id).not.toBe(first.id);
+  });
+
+  it('is the same in a shallow clone of a folder or of a host [ON13.7]', async () => {
+    const folder = realpathSync(temporaryFolder());
+    const [origin, full, shallow] = ['origin', 'full', 'shallow'].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    mkdirSync(origin);
+    git(origin, 'init');
+    git(origin, 'commit', '--allow-empty', '-m', 'first');
+    git(origin, 'commit', '--allow-empty', '-m', 'second');
+    git(folder, 'clone', `file://${origin}`, full);
+    git(folder, 'clone', '--depth', '1', `file://${origin}`, shallow);
+    const local = await identity('node-1');
+    expect((await local(shallow)).id).toBe((await local(full)).id);
+    for (const clone of [full, shallow]) git(clone, 'remote', 'set-url', 'origin', 'git@example.com:team/it.git');
+    const remote = await identity('node-1');
+    expect((await remote(shallow)).id).toBe((await remote(full)).id);
+    // What an earlier version stored is found again.
+    expect((await remote(full)).formerId).toBeDefined();
   });
 
   it('without git is one folder of one node', async () => {

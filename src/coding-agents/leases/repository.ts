@@ -12,6 +12,8 @@ export interface Repository {
   readonly name: string;
   /** The folder that paths are relative to. */
   readonly root: string;
+  /** The id that earlier versions gave it, if that was another one. */
+  readonly formerId?: string;
 }
 
 export type Identify = (folder: string) => Promise<Repository>;
@@ -19,7 +21,11 @@ export type Identify = (folder: string) => Promise<Repository>;
 const GIT_MS = 10_000;
 const MAX_KNOWN = 1_000;
 
-/** Identifies a repository by its first commit and its remote; a folder without git is its own repository. */
+/**
+ * Identifies a repository by the URL of its remote, which a shallow clone has too. A path says less: the same one may be
+ * another repository on another device, so the first commit counts too there, and where there is no remote. A folder
+ * without git is its own repository.
+ */
 export function gitIdentity(runtime: Runtime, children: Children, nodeKey: string): Identify {
   const known = new Map<string, Promise<Repository>>();
   return (folder) => {
@@ -38,13 +44,34 @@ async function identify(runtime: Runtime, children: Children, nodeKey: string, f
   const git = (...args: string[]) => run(runtime, children, folder, args);
   const root = (await git('rev-parse', '--show-toplevel'))?.[0];
   if (!root) return plainFolder(nodeKey, folder);
-  const first = (await git('rev-list', '--max-parents=0', 'HEAD'))?.at(-1) ?? '';
   const remotes = (await git('remote')) ?? [];
   const remote = remotes.includes('origin') ? 'origin' : remotes[0];
-  const url = remote === undefined ? '' : normalRemote((await git('remote', 'get-url', remote))?.[0] ?? '');
+  const origin = remote === undefined ? '' : ((await git('remote', 'get-url', remote))?.[0] ?? '');
+  const url = normalRemote(origin);
+  const first = await firstCommit(git);
   // Without commit and remote there is nothing that another checkout would share.
   if (first === '' && url === '') return plainFolder(nodeKey, root);
-  return { id: digest(`git\n${first}\n${url}`), name: basename(url || root), root: real(root) };
+  const about = { name: basename(url || root), root: real(root) };
+  const formerId = digest(`git\n${first}\n${url}`);
+  if (isOnHost(origin)) {
+    const id = digest(`git\n\n${url}`);
+    return id === formerId ? { id, ...about } : { id, ...about, formerId };
+  }
+  const isShallow = (await git('rev-parse', '--is-shallow-repository'))?.[0] === 'true';
+  if (!isShallow || origin === '') return { id: formerId, ...about };
+  // The oldest commit that a shallow clone has is not the first one, which its origin on this machine knows.
+  const at = resolve(root, origin.replace(/^file:\/\//, ''));
+  const known = await firstCommit((...args) => run(runtime, children, at, args));
+  return { id: known === '' ? formerId : digest(`git\n${known}\n${url}`), ...about };
+}
+
+async function firstCommit(git: (...args: string[]) => Promise<string[] | undefined>): Promise<string> {
+  return (await git('rev-list', '--max-parents=0', 'HEAD'))?.at(-1) ?? '';
+}
+
+/** Does the URL of a remote name a host, and not a path? One letter before a colon is a drive. */
+function isOnHost(url: string): boolean {
+  return /^(?!file:)[a-z][a-z\d+.-]*:\/\//i.test(url) || /^[^/:]{2,}:(?!\/\/)/.test(url);
 }
 
 export function plainFolder(nodeKey: string, folder: string): Repository {

@@ -71,6 +71,8 @@ const LetterSchema = z.object({
     inReplyTo: z.string().max(LIMITS.idChars).optional(),
     /** The signature of a person's message. */
     human: SealSchema.optional(),
+    /** From the recipient's node. Only counts in mail that an agent's own node sends under the agent's name. */
+    notice: z.literal(true).optional(),
   }),
 });
 

@@ -22,7 +22,7 @@ export interface OpenLetter {
   readonly held: InboxMessage;
   readonly letter: Letter;
   readonly from: string;
-  readonly origin: 'agent' | 'human';
+  readonly origin: 'agent' | 'human' | 'node';
   /** The call of this session whose answer shows it; 0 for a call over an earlier connection. */
   shownIn: number | undefined;
   /** Characters of a long message that answers of this session have shown. */
@@ -220,7 +220,9 @@ export class MemberMail {
     const { id, sender } = held.envelope;
     if (held.ending || this.#open.has(id)) return;
     const letter = readLetter(held.envelope);
-    const origin = this.#isHuman(sender, letter) ? 'human' : 'agent';
+    // Mail from the member itself is written on this node: another node's sender has an address with its key.
+    const isNotice = letter.notice === true && sender === this.#name;
+    const origin = isNotice ? 'node' : this.#isHuman(sender, letter) ? 'human' : 'agent';
     const open: OpenLetter = {
       held,
       letter,

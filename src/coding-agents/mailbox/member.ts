@@ -160,7 +160,7 @@ export class Member {
   #reportUnread(id: string, reason: string): void {
     const text = `Your message ${id}: ${reason}. mesh_lookup tells more; do not resend it.`;
     this.agent
-      .send(this.name, { text, mesh: { needs: 'none', hops: 0 } }, { durable: true })
+      .send(this.name, { text, mesh: { needs: 'none', hops: 0, notice: true } }, { durable: true })
       .catch((err: unknown) => this.runtime.logger.error({ member: this.name, err }, 'unread notice not stored'));
   }
 }

@@ -7,7 +7,7 @@ export interface Provenance {
   /** The beginning of the sender's key. */
   readonly key: string;
   readonly relation: 'same-node' | 'same-owner' | 'paired';
-  readonly origin: 'agent' | 'human';
+  readonly origin: 'agent' | 'human' | 'node';
   readonly needs: string;
   readonly hops: number;
   readonly redelivered: boolean;
@@ -24,5 +24,5 @@ export function fenced(about: Provenance, body: string, mark: string): string {
     ...(hops === 0 ? [] : [`hop ${hops}`]),
     ...(redelivered ? ['shown before'] : []),
   ];
-  return `${id} from ${from} (${flags.join(', ')})\n${quoted(body, mark)}`;
+  return `${id} from ${origin === 'node' ? 'your node' : from} (${flags.join(', ')})\n${quoted(body, mark)}`;
 }

@@ -95,12 +95,12 @@ export class Notices {
       const other = places.find((one) => one !== place);
       const text = lease
         ? `Overlap: ${named} changed in your folder, but ${display(lease.holder)} holds ${oneLine(lease.glob, 200)}. Do not go on with it; agree with mesh_send.`
-        : `Overlap: ${named} changed in your folder, and also by ${placeText(other!, display)}; neither is committed. Agree with mesh_send who goes on.`;
+        : `Overlap: ${named} changed in your folder, and also ${placeText(other!, display)}; neither is committed. Agree with mesh_send who goes on.`;
       if (place.device === device) for (const agent of place.agents) add(agent, text);
     }
     if (lease) {
       const [place] = places;
-      const text = `Overlap: ${named} changed by ${placeText(place!, display)}, though you hold ${oneLine(lease.glob, 200)}. It is not committed; agree with mesh_send.`;
+      const text = `Overlap: ${named} changed ${placeText(place!, display)}, though you hold ${oneLine(lease.glob, 200)}. It is not committed; agree with mesh_send.`;
       add(lease.holder, text);
     }
     return texts;
@@ -112,9 +112,12 @@ export function pathsText(paths: readonly string[]): string {
   return named.join(', ') + (paths.length > named.length ? ` and ${paths.length - named.length} more` : '');
 }
 
-/** Who works in a place, for agents and people. */
+/** By whom something is changed in a place, or where: of agents that share a folder it is not known which one changed it. */
 export function placeText({ agents, branch, folder }: DirtyPlace, display: Spoken['display']): string {
-  const who = agents.length === 0 ? `a person in ${oneLine(folder, 120)}` : agents.map(display).join(', ');
+  const names = agents.map(display);
+  const person = `by a person in ${oneLine(folder, 120)}`;
+  const who =
+    names.length > 1 ? `in the folder of ${names.join(', ')}` : names.length === 1 ? `by ${names[0]}` : person;
   return branch === undefined ? who : `${who} on ${oneLine(branch, 80)}`;
 }
 

@@ -101,8 +101,8 @@ function changedElsewhere(member: Member, { id, root }: Repository, globs: reado
   if (found.length === 0) return [];
   const isSandboxed = member.registry.entry(member.name)?.sandboxId !== undefined;
   const lines = found.slice(0, MAX_CHANGED).map(({ place, paths }) => {
-    const who = isSandboxed ? 'others' : placeText(place, (address) => member.names.display(address));
-    return `${pathsText(paths)}: changed by ${who}, not committed`;
+    const who = isSandboxed ? 'by others' : placeText(place, (address) => member.names.display(address));
+    return `${pathsText(paths)}: changed ${who}, not committed`;
   });
   const more = found.length > lines.length ? [`and in ${found.length - lines.length} more folders`] : [];
   return ['Changed elsewhere, so agree before you edit:', ...lines, ...more];
