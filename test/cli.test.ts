@@ -1400,6 +1400,7 @@ interface RunningNode {
     readonly token: string;
     readonly agents: number;
     readonly failed: readonly { agent: string; code: string; message: string }[];
+    readonly takenPort?: number;
   };
   stderr(): string;
   /** The output after the ready line, when the process has ended. */
