@@ -110,6 +110,8 @@ describe('git operations in a shell command', () => {
 
   it('are read without end from no text, however long or odd', () => {
     expect(gitOperations('git checkout x;'.repeat(100_000))).toHaveLength(20);
+    expect(gitOperations('sudo git reset '.repeat(10_000))).toHaveLength(20);
+    for (const odd of ['`', '$(', '"$(', '<<A\n$(', "$'", 'cd a;']) gitOperations(odd.repeat(30_000));
     expect(found("git checkout 'unfinished")).toEqual([['git checkout unfinished', '']]);
   });
 });

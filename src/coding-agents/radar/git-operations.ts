@@ -20,6 +20,8 @@ const MAX_CHARS = 65_536;
 const MAX_OPERATIONS = 20;
 const MAX_PATHS = 100;
 const MAX_FOLDERS = 4;
+/** The system takes no longer path. */
+const MAX_FOLDER_CHARS = 4_096;
 const MAX_DEPTH = 3;
 const COMMAND_CHARS = 120;
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
@@ -149,7 +151,7 @@ function operationsIn(
 ): void {
   const isFed = all.some((word) => FEEDERS.has(word));
   for (const [index, program] of all.entries()) {
-    if (index > 0 && !isWrapped) return;
+    if ((index > 0 && !isWrapped) || found.length >= MAX_OPERATIONS) return;
     const args = all.slice(index + 1);
     if (GIT.test(program)) {
       for (const folder of folders) {
@@ -242,5 +244,5 @@ function isOption(given: readonly string[], at: number): boolean {
 function joined(folder: string, to: string): string {
   if (to === '') return folder;
   if (folder === '' || to.startsWith('/') || /^[A-Za-z]:[\\/]/.test(to)) return to;
-  return `${folder}/${to}`;
+  return folder.length + to.length < MAX_FOLDER_CHARS ? `${folder}/${to}` : UNKNOWN;
 }
