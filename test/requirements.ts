@@ -1369,6 +1369,11 @@ const chats = section('front ends', '', [
     'gateway',
     'Responses go on in the conversation before, answer a question, and stream the events of the API.',
   ],
+  [
+    'OA.6',
+    'gateway',
+    'An agent that a chat cannot use is not listed, and what an agent cannot do with a request is refused with its reason.',
+  ],
 ]);
 
 const agentSessions = section('sessions of coding agents', '', [

@@ -18,9 +18,11 @@ export interface LogsValues {
 }
 
 /** Prints the end of the log that a node in the background writes, and what it adds. */
-export async function showLog({ dataFolder, values, output }: Invocation<string[], LogsValues>): Promise<void> {
+export async function showLog(invocation: Invocation<string[], LogsValues>): Promise<void> {
+  const { dataFolder, values, output } = invocation;
   const file = logOf(await dataFolder());
   if (!existsSync(file)) {
+    await refuseForeground(invocation);
     throw new EclipticError(
       'NO_NODE',
       `${file} does not exist: no node of this data folder ran in the background. ` +
@@ -45,6 +47,18 @@ export async function showLog({ dataFolder, values, output }: Invocation<string[
       resolve();
     });
   });
+}
+
+/** Throws if a node is up: it logs to the place that it was started from. */
+async function refuseForeground({ connect }: Invocation<string[], LogsValues>): Promise<void> {
+  const client = await connect().catch(() => undefined);
+  if (!client) return;
+  const { pid } = client.server;
+  client.close();
+  const message =
+    `the node that is up (process ${pid}) was not started in the background, so it logs to the terminal it was started ` +
+    'in, or as a service of systemd to: journalctl --user -u ecliptic';
+  throw new EclipticError('METHOD_NOT_FOUND', message, { pid });
 }
 
 /** A line that is no entry of the log, such as the trace of a crash, is always shown. */

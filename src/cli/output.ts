@@ -122,3 +122,8 @@ export function timeText(ms: number, precision: 'seconds' | 'milliseconds' | 'ti
 export function shortAddress(address: string): string {
   return address.replace(/@([0-9a-f]{12})[0-9a-f]+$/, '@$1');
 }
+
+/** Quoted as one word of a shell. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

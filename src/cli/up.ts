@@ -22,7 +22,7 @@ import { openInBrowser } from './browser.js';
 import { SAVE_AFTER_MS, saveCodeCache } from './code-cache.js';
 import type { Invocation } from './command.js';
 import { humanLog } from './log-line.js';
-import { usage } from './output.js';
+import { shellWord, usage } from './output.js';
 
 interface UpValues {
   readonly config?: string;
@@ -244,9 +244,4 @@ function conversation({ node, failures }: Host): { from: string; to: string }[] 
     if (to !== undefined) return [{ from, to }];
   }
   return [];
-}
-
-/** Quoted as one word of a shell. */
-function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,6 +1,8 @@
+import { basename, dirname, sep } from 'node:path';
 import type { Survey } from '../node/staffing/survey.js';
+import { PACKAGE_FOLDER } from '../runtime/package.js';
 import { verb } from './command.js';
-import { oneLine } from './output.js';
+import { oneLine, shellWord } from './output.js';
 
 const WHAT = [
   'Ecliptic lets AI agents find each other, talk, and share work, files and tools: in one process or across devices.',
@@ -47,11 +49,7 @@ function nextSteps(found: Survey): NextStep[] {
           ? { command: 'npx ecliptic setup', effect: 'shows the one line that each needs, and adds it when you agree' }
           : { command: 'npx ecliptic mcp --as alice', effect: 'is the line for the MCP configuration of any client' }),
     },
-    {
-      who: 'my own agents in TypeScript',
-      command: 'npm install ecliptic',
-      effect: 'then: import { createNode } from "ecliptic"; the README has a first conversation',
-    },
+    { who: 'my own agents in TypeScript', ...libraryStep(PACKAGE_FOLDER, process.cwd()) },
     {
       who: 'my platform',
       ...(found.node
@@ -59,6 +57,24 @@ function nextSteps(found: Survey): NextStep[] {
         : { command: 'npx ecliptic up', effect: 'starts a node; A2A and MCP clients reach it over HTTP' }),
     },
   ];
+}
+
+/** From this very package: it need not be in a registry. */
+export function libraryStep(packageFolder: string, folder: string): Pick<NextStep, 'command' | 'effect'> {
+  const above = dirname(packageFolder);
+  const isInstalled = basename(above) === 'node_modules';
+  if (isInstalled && `${folder}${sep}`.startsWith(`${dirname(above)}${sep}`)) {
+    return {
+      command: 'npx ecliptic new agent greeter',
+      effect: 'writes one with its test; the README has a first conversation in code',
+    };
+  }
+  // An installed copy has no build scripts, which npm would run.
+  const scripts = isInstalled ? ' --ignore-scripts' : '';
+  return {
+    command: `npm install${scripts} --install-links ${shellWord(packageFolder)}`,
+    effect: 'then: import { createNode } from "ecliptic"; the README has a first conversation',
+  };
 }
 
 function text(found: Survey, next: readonly NextStep[], width: number): string {

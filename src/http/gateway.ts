@@ -12,10 +12,8 @@ import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
 import { fullAddress } from '../mesh/address.js';
-import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentCard } from '../mesh/schemas.js';
-import { vacancyFor } from '../mesh/staffing.js';
 import type { Identity } from '../network/membership/identity.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -26,7 +24,7 @@ import { CallerAuth } from './auth/caller-auth.js';
 import { type JwtInit, TokenVerifier } from './auth/token-verifier.js';
 import { type TokenRow, Tokens } from './auth/tokens.js';
 import { AgUiRoute } from './chat/agui-route.js';
-import type { ListedAgent } from './chat/chat.js';
+import { ChatAgents } from './chat/chat-agents.js';
 import { OpenAiRoutes } from './chat/openai-routes.js';
 import { McpEndpoint } from './mcp/mcp-endpoint.js';
 import { HttpServer, isLoopback, type Route, sendJson } from './server/http-server.js';
@@ -46,6 +44,8 @@ export interface GatewayComponents {
   edge?: MeshEdge | undefined;
   /** Is it an agent of this node, and no outside caller? */
   isAgent?: (name: string) => boolean;
+  /** The types of the workers of an agent of this node; none for an agent in code. */
+  workerTypes: (agentId: string) => readonly string[];
   /** In Prometheus' text format. */
   metrics?: () => Promise<string>;
   /** Whether the node can take work. */
@@ -154,7 +154,7 @@ export class Gateway {
       sandboxOf: (caller) => sandboxOf(registry, this.tokens, caller),
       stateless: init.gateway === true,
     });
-    const chat = { runtime, operations, agents: (caller: Party) => agentsOf(registry, mcp, caller) };
+    const chat = { runtime, operations, agents: new ChatAgents(components) };
     const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];
     const routes = [
       this.#mcp,
@@ -261,14 +261,6 @@ export class Gateway {
     this.#a2a.close();
     await this.#mcp.close();
   }
-}
-
-/** The agents that the caller may use and that take tasks. */
-function agentsOf(registry: AgentRegistry, mcp: McpService, caller: Party): ListedAgent[] {
-  return [...registry.entries()].flatMap(({ address, card, isCaller }) => {
-    const listed = !isCaller && !vacancyFor(card, 'task') && mcp.mayUse(caller, address);
-    return listed ? [{ address, description: card.description }] : [];
-  });
 }
 
 /** An agent that is not known may still have tasks under that name. */

@@ -22,6 +22,15 @@ export function vacancyFor(
   return noWorker(joinAddress(id, node), kind ?? 'request', status);
 }
 
+/**
+ * Why the agent takes no task that asks for no capability, by its card: one whose tools do its tasks takes only those that
+ * ask for what they implement.
+ */
+export function vacancyForWords(card: AgentCard): Failure | undefined {
+  const { id, node, status } = card;
+  return vacancyFor(card, 'task') ?? (status?.capabilities && noWorker(joinAddress(id, node), 'task', status));
+}
+
 /** The capabilities of a card that the agent has a worker for, whatever its health. */
 export function workedCapabilities({ capabilities, status }: AgentCard): string[] {
   const all = capabilities.map(({ id }) => id);

@@ -32,7 +32,7 @@ import { Identity } from '../network/membership/identity.js';
 import type { Network } from '../network/peers/network.js';
 import type { Objects } from '../objects/objects.js';
 import type { ProviderEvents } from '../providers/adapter/events.js';
-import { reportHealth } from '../providers/registry/provider-agent.js';
+import { reportHealth, workerTypes } from '../providers/registry/provider-agent.js';
 import type { ProviderRegistry } from '../providers/registry/registry.js';
 import { within } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -166,6 +166,7 @@ export class EclipticNode {
     if (this.#gateway)
       throw new EclipticError('ADDRESS_UNUSABLE', `the node is served at ${this.#gateway.url} already`);
     const { store, parts, ...components } = this.#components;
+    const { providers } = components;
     const profiles = await this.#profiles(init.about);
     const records = store ? new StoreTaskRecords(store, profiles) : new MemoryTaskRecords();
     const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
@@ -176,6 +177,7 @@ export class EclipticNode {
         profiles,
         callerAgent,
         isAgent: (name) => this.#agents.has(name) && !this.#callers.has(name),
+        workerTypes: (agent) => workerTypes(providers, agent),
         metrics: () => this.metricsText(),
         readiness: () => this.readiness(),
       },

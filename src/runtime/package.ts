@@ -7,6 +7,9 @@ const FOLDER = new URL(/\.ts$/.test(import.meta.url) ? '../..' : '..', import.me
 /** This package's version. */
 export const VERSION: string = JSON.parse(readFileSync(new URL('package.json', FOLDER), 'utf8')).version;
 
+/** Path of the package itself, for `npm install`. */
+export const PACKAGE_FOLDER = fileURLToPath(FOLDER).replace(/[\\/]$/, '');
+
 /** Path of the command-line program. */
 export const PROGRAM = fileURLToPath(new URL('bin/ecliptic', FOLDER));
 

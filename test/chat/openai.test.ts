@@ -1,7 +1,10 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { activityParts } from '../../src/agent/task-activity.js';
+import { agentCapability } from '../../src/providers/registry/provider-agent.js';
+import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { said, TaskNode } from '../a2a/task-node.js';
+import { ScriptedAdapter } from '../providers/scripted-adapter.js';
 
 let served: TaskNode;
 let client: OpenAI;
@@ -26,6 +29,15 @@ beforeAll(async () => {
       .map(({ text, raw, url, mediaType, data }) => text ?? raw ?? url ?? JSON.stringify(data ?? mediaType))
       .join('|');
   });
+  served.node.agent({ id: 'former' }).onTask(({ data }) => JSON.stringify(data));
+  const check = 'code.check';
+  served.node.agent({ id: 'checker', capabilities: [check] }).onTask(() => 'checked', { capabilities: [check] });
+  const capabilities = [agentCapability('script')];
+  await served.node.providers.register(
+    { id: 'script', type: 'exec', capabilities, config: {}, workspaceId: 'default', concurrencyLimit: 1 },
+    new ScriptedAdapter(systemRuntime()),
+  );
+  served.node.agent({ id: 'script' }).onTask(({ text }) => `script said ${text}`);
   client = new OpenAI({ baseURL: `${served.url}/v1`, apiKey: served.owner });
 });
 
@@ -76,11 +88,55 @@ describe('the official OpenAI client', () => {
           ],
         },
       ],
-      response_format: { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'object' } } },
     });
     expect(whole.choices[0]!.message.content).toBe(
-      'Instructions:\nBe brief.\n\nThe conversation so far:\nuser: first\nassistant: second\n\nThe message to answer:\nthird|AAAA|{"outputSchema":{"type":"object"}}',
+      'Instructions:\nBe brief.\n\nThe conversation so far:\nuser: first\nassistant: second\n\nThe message to answer:\nthird|AAAA',
     );
+    const image = [{ type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } }];
+    const alone = { model: 'files', messages: [{ role: 'user' as const, content: image }] };
+    expect((await client.chat.completions.create(alone)).choices[0]!.message.content).toBe('AAAA');
+  });
+
+  it('gives an agent the schema, and no caller of a schema plain text [OA.6]', async () => {
+    const messages = [{ role: 'user' as const, content: 'x' }];
+    const schema = { type: 'object' };
+    const response_format = { type: 'json_schema' as const, json_schema: { name: 'x', schema } };
+    const formed = await client.chat.completions.create({ model: 'former', messages, response_format });
+    expect(JSON.parse(formed.choices[0]!.message.content!)).toEqual({ outputSchema: schema });
+    const plain = client.chat.completions.create({ model: 'echo', messages, response_format });
+    expect(await failure(plain)).toMatchObject({ status: 400, param: 'response_format' });
+    const stream = await client.chat.completions.create({ model: 'echo', messages, response_format, stream: true });
+    const streamed = failure(
+      (async () => {
+        for await (const _ of stream);
+      })(),
+    );
+    expect(await streamed).toMatchObject({ message: expect.stringContaining('leave out response_format') });
+    const text = { format: { type: 'json_schema' as const, name: 'x', schema } };
+    expect(await failure(client.responses.create({ model: 'echo', input: 'x', text }))).toMatchObject({ status: 400 });
+  });
+
+  it('says that a message is empty, and that a worker gets no files [OA.6]', async () => {
+    expect(await failure(chat('echo', ''))).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('is empty'),
+    });
+    const input = [{ role: 'user' as const, content: '' }];
+    expect(await failure(client.responses.create({ model: 'echo', input }))).toMatchObject({ param: 'input' });
+    const image = [{ type: 'image_url' as const, image_url: { url: 'https://example.com/a.png' } }];
+    const seen = client.chat.completions.create({ model: 'script', messages: [{ role: 'user', content: image }] });
+    expect(await failure(seen)).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('gets no images'),
+    });
+    expect((await chat('script', 'x')).choices[0]!.message.content).toContain('script said x');
+  });
+
+  it('neither lists nor asks an agent that does only tasks of its tools [OA.6]', async () => {
+    expect((await client.models.list()).data.map(({ id }) => id)).not.toContain('checker');
+    expect(await failure(client.models.retrieve('checker'))).toMatchObject({ status: 404 });
+    expect(await failure(chat('checker', 'x'))).toMatchObject({ status: 501, code: 'no_worker' });
+    expect(await failure(client.responses.create({ model: 'checker', input: 'x' }))).toMatchObject({ status: 501 });
   });
 
   it('streams, and shows tool calls of the agent as lines of text [OA.2]', async () => {

@@ -78,6 +78,21 @@ describe('a coding agent’s process', () => {
   );
 
   it(
+    'starts one for an editor, which exits some time after the editor has gone [BG.1]',
+    inCluster(async (cluster) => {
+      const data = join(cluster.folder, 'state');
+      const config = join(cluster.folder, '.config', 'ecliptic', 'ecliptic.json');
+      mkdirSync(join(config, '..'), { recursive: true });
+      writeFileSync(config, '{ "roster": false, "network": { "dht": false }, "background": { "idleMs": 1000 } }');
+      cluster.onEnd(async () => void (await cluster.run(['down', '--data', data])));
+      // Its input has ended before it begins.
+      expect(await cluster.run(['acp', '--to', 'mars', '--data', data])).toMatchObject({ code: 0 });
+      await until(async () => stopsLogged(data) === 1, 'the node stops');
+      expect(startsLogged(data)).toHaveLength(1);
+    }),
+  );
+
+  it(
     'does not start a node that its owner stopped, joins it when it is up, and starts one after a crash [T-A15]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', { config: { roster: false } });

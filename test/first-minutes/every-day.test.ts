@@ -98,6 +98,14 @@ describe('ecliptic new', () => {
 });
 
 describe('ecliptic doctor --fix and logs', () => {
+  it('say where a node in the foreground logs to, and not to start one [FM.logs]', async () => {
+    const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false } });
+    const { code, stderr } = await node.run('logs');
+    expect(code).toBe(1);
+    expect(stderr).toContain(`(process ${node.pid}) was not started in the background`);
+    expect(stderr).not.toContain('ecliptic up');
+  });
+
   it('repair with consent, and show what the node logged [FM.fix FM.logs]', async () => {
     const data = join(home, 'data');
     mkdirSync(data, { mode: 0o700 });

@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -67,10 +70,23 @@ describe('ecliptic init', () => {
   });
 
   it('leaves a file that exists as it is [FM.init]', async () => {
+    let asked = 0;
+    const models = createServer((_, answer) => {
+      asked++;
+      answer.end('{"data":[{"id":"qwen3"}]}');
+    }).listen(0, '127.0.0.1');
+    await once(models, 'listening');
+    const { port } = models.address() as AddressInfo;
+    const env = { PATH, OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` };
     writeFileSync(join(home, 'ecliptic.json'), '{}');
-    const { code, stderr } = await init('--yes');
+    const { code, stderr } = await cluster.run(['init', '--yes'], home, env);
     expect(code).toBe(1);
     expect(stderr).toContain('ecliptic staff');
     expect(written()).toBe('{}');
+    // It refuses before it looks for anything.
+    expect(asked).toBe(0);
+    await cluster.run(['init', '--dry-run'], home, env);
+    models.close();
+    expect(asked).toBeGreaterThan(0);
   });
 });

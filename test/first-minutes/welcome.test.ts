@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { libraryStep } from '../../src/cli/welcome.js';
 import { Cluster } from '../nodes/cluster.js';
+import { ROOT } from '../source-files.js';
 
 let home: string;
 let cluster: Cluster;
@@ -28,7 +30,19 @@ describe('the program without a word', () => {
       expect(stdout).toMatch(new RegExp(`^  ${next} +(npx|npm) `, 'm'));
     }
     expect(stdout).toMatch(/^ {2}node +none is running$/m);
-    expect(Math.max(...stdout.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+    expect(stdout).toContain(`npm install --install-links ${ROOT.replace(/\/$/, '')}\n`);
+    // A command is never broken.
+    const lines = stdout.split('\n').filter((line) => !line.includes('npm install'));
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(100);
+  });
+
+  it('installs the library from the folder of the package, and not where it is installed [FM.welcome]', () => {
+    const { command } = libraryStep('/opt/my clones/ecliptic', '/home/ann/app');
+    expect(command).toBe("npm install --install-links '/opt/my clones/ecliptic'");
+    const inApp = libraryStep('/home/ann/app/node_modules/ecliptic', '/home/ann/app/src');
+    expect(inApp.command).toBe('npx ecliptic new agent greeter');
+    const elsewhere = libraryStep('/usr/lib/node_modules/ecliptic', '/home/ann/app');
+    expect(elsewhere.command).toBe('npm install --ignore-scripts --install-links /usr/lib/node_modules/ecliptic');
   });
 
   it('finds clients, their servers, models, scripts and a running node [FM.welcome]', async () => {

@@ -7,7 +7,7 @@ import type { Failure } from '../../mesh/message-checks.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { RegistryEntry } from '../../mesh/registry-index.js';
-import { noWorker, vacancyFor } from '../../mesh/staffing.js';
+import { vacancyFor, vacancyForWords } from '../../mesh/staffing.js';
 import { byPreference } from '../../mesh/targets.js';
 import type { Identity } from '../../network/membership/identity.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
@@ -43,10 +43,7 @@ function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentReques
   for (const known of profiles.withProject) {
     const entry = registry.ownEntry(known);
     if (!entry) continue;
-    const { status } = entry.card;
-    // An agent whose tools do its tasks takes only those that ask for what they implement.
-    const limited = status?.capabilities && noWorker(known, 'task', status);
-    const refusal = vacancyFor(entry.card, 'task') ?? limited;
+    const refusal = vacancyForWords(entry.card);
     if (!refusal) return known;
     vacancy ??= refusal;
   }

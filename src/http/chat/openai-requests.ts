@@ -110,13 +110,20 @@ interface Said {
 }
 
 /** One message for the agent: the last one of the client, after the instructions and what was said before it. */
-function joined(said: readonly Said[], instructions: readonly string[], schema: object | undefined): readonly Part[] {
-  const last = said.at(-1);
+function joined(
+  all: readonly Said[],
+  { instructions = [], schema, field }: { instructions?: string[]; schema: object | undefined; field: string },
+): readonly Part[] {
+  const last = all.findLast(({ role, parts }) => role === 'user' || (role !== 'system' && parts.length > 0));
   if (last?.role !== 'user')
-    throw new EclipticError('INVALID_PARAMS', 'the last message must be of the user', { field: 'messages' });
+    throw new EclipticError('INVALID_PARAMS', 'the last message must be of the user', { field });
+  if (last.parts.every(({ text }) => text === ''))
+    throw new EclipticError('INVALID_PARAMS', 'the last message is empty: it must have text or a file', { field });
+  const given = [...instructions, ...all.filter(({ role }) => role === 'system').map(({ parts }) => textIn(parts))];
+  const said = all.filter(({ role, parts }) => role !== 'system' && parts.length > 0);
   const before = said.slice(0, -1);
   const preface = [
-    ...(instructions.length === 0 ? [] : [`Instructions:\n${instructions.join('\n\n')}`]),
+    ...(given.length === 0 ? [] : [`Instructions:\n${given.join('\n\n')}`]),
     ...(before.length === 0 ? [] : [`The conversation so far:\n${before.map(lineOf).join('\n')}`]),
   ];
   const words = textIn(last.parts);
@@ -134,23 +141,30 @@ function textIn(parts: readonly Part[]): string {
 }
 
 /** A chat has no memory at the server: each request brings all of it. */
-export function partsOfChat({ messages, response_format: format }: ChatAsked): readonly Part[] {
-  const all = messages.map(({ role, content }) => ({ role: roleOf(role), parts: partsOf(content) }));
-  const instructions = all.filter(({ role }) => role === 'system').map(({ parts }) => textIn(parts));
-  const said = all.filter(({ role, parts }) => role !== 'system' && parts.length > 0);
-  return joined(said, instructions, format?.type === 'json_schema' ? format.json_schema.schema : undefined);
+export function partsOfChat(asked: ChatAsked): readonly Part[] {
+  const all = asked.messages.map(({ role, content }) => ({ role: roleOf(role), parts: partsOf(content) }));
+  return joined(all, { schema: schemaOfChat(asked), field: 'messages' });
 }
 
-export function partsOfInput({ input, instructions, text: form }: ResponsesAsked): readonly Part[] {
+export function schemaOfChat({ response_format: format }: ChatAsked): object | undefined {
+  return format?.type === 'json_schema' ? format.json_schema.schema : undefined;
+}
+
+export function partsOfInput(asked: ResponsesAsked): readonly Part[] {
+  const { input, instructions } = asked;
   const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input;
   const all = items.flatMap((item) =>
     item === undefined ? [] : [{ role: roleOf(item.role), parts: partsOf(item.content) }],
   );
-  const given = all.filter(({ role }) => role === 'system').map(({ parts }) => textIn(parts));
-  const said = all.filter(({ role, parts }) => role !== 'system' && parts.length > 0);
-  const format = form?.format;
-  const schema = format?.type === 'json_schema' ? format.schema : undefined;
-  return joined(said, [...(instructions ? [instructions] : []), ...given], schema);
+  return joined(all, {
+    instructions: instructions ? [instructions] : [],
+    schema: schemaOfInput(asked),
+    field: 'input',
+  });
+}
+
+export function schemaOfInput({ text: form }: ResponsesAsked): object | undefined {
+  return form?.format?.type === 'json_schema' ? form.format.schema : undefined;
 }
 
 function roleOf(role: string): string {

@@ -6,10 +6,10 @@ import { goneOf } from '../../a2a/server/request-context.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Exchange, sendJson } from '../server/http-server.js';
 import { type AgentAsked, AgentTurn, type TurnEnd } from './agent-turn.js';
-import { answerOf, type ChatComponents, each, readJson } from './chat.js';
+import { type ChatComponents, each, formedAnswerOf, readJson } from './chat.js';
 import { EventWriter } from './event-writer.js';
 import { toApiError } from './openai-errors.js';
-import { partsOfInput, type ResponsesAsked, readResponsesRequest } from './openai-requests.js';
+import { partsOfInput, type ResponsesAsked, readResponsesRequest, schemaOfInput } from './openai-requests.js';
 
 /** A response is a task, or the context of an agent that answered without one. */
 const TASK = 'resp_';
@@ -26,10 +26,11 @@ export class OpenAiResponses {
   }
 
   async create(exchange: Exchange): Promise<void> {
-    const { runtime, operations } = this.#components;
+    const { runtime, operations, agents } = this.#components;
     const asked = readResponsesRequest(await readJson(exchange));
     const before = await this.#before(asked, exchange);
     const parts = partsOfInput(asked);
+    agents.requireAble(exchange.principal, asked.model, parts);
     const turn = new AgentTurn(operations, runtime, exchange, { agent: asked.model, parts, ...before });
     const about = {
       created_at: Math.floor(runtime.now() / 1_000),
@@ -38,11 +39,11 @@ export class OpenAiResponses {
       instructions: asked.instructions ?? null,
       metadata: asked.metadata ?? {},
     };
-    if (asked.stream) return this.#stream(exchange, turn, about);
+    if (asked.stream) return this.#stream(exchange, turn, about, asked);
     const end = await turn.ask();
     const item = `msg_${runtime.id()}`;
     sendJson(exchange.response, 200, {
-      ...responseOf(idOf(turn), about, 'completed', [messageItem(item, 'completed', answerOf(end))]),
+      ...responseOf(idOf(turn), about, 'completed', [messageItem(item, 'completed', inputAnswerOf(end, asked))]),
       ...usageOf(end),
     });
   }
@@ -82,7 +83,7 @@ export class OpenAiResponses {
       .result;
   }
 
-  async #stream({ response }: Exchange, turn: AgentTurn, about: object): Promise<void> {
+  async #stream({ response }: Exchange, turn: AgentTurn, about: object, asked: ResponsesAsked): Promise<void> {
     const { runtime } = this.#components;
     const events = await turn.open();
     const writer = new EventWriter(runtime, response);
@@ -133,7 +134,7 @@ export class OpenAiResponses {
         // What the agent does while it writes has no place after the text began.
         else if (text === undefined && event.text !== '') await think(event.text);
       });
-      const answer = answerOf(end);
+      const answer = inputAnswerOf(end, asked);
       if (text === undefined) await say('');
       const done = messageItem(item, 'completed', answer);
       if (answer.refusal !== null) await write('response.refusal.done', { ...place(), refusal: answer.refusal });
@@ -149,6 +150,10 @@ export class OpenAiResponses {
     }
     writer.end();
   }
+}
+
+function inputAnswerOf(end: TurnEnd, asked: ResponsesAsked) {
+  return formedAnswerOf(end, schemaOfInput(asked), { agent: asked.model, field: 'text.format' });
 }
 
 function termsOf({ principal, response }: Exchange): RequestTerms {

@@ -3,10 +3,10 @@ import { EclipticError, ERRORS, toEclipticError } from '../../runtime/errors.js'
 import { cutText } from '../../runtime/text.js';
 import { type Exchange, HttpResponse, type Route, sendJson } from '../server/http-server.js';
 import { AgentTurn, type TurnEnd, type TurnEvent } from './agent-turn.js';
-import { answerOf, type ChatComponents, each, readJson } from './chat.js';
+import { type ChatComponents, each, formedAnswerOf, isQuestion, readJson } from './chat.js';
 import { EventWriter } from './event-writer.js';
 import { refuseRequest, toApiError } from './openai-errors.js';
-import { type ChatAsked, partsOfChat, readChatRequest } from './openai-requests.js';
+import { type ChatAsked, partsOfChat, readChatRequest, schemaOfChat } from './openai-requests.js';
 import { OpenAiResponses } from './openai-responses.js';
 
 const NEWLINES = /\s*\n\s*/g;
@@ -45,7 +45,7 @@ export class OpenAiRoutes implements Route {
   }
 
   #models({ response, principal }: Exchange, id: string | undefined): void {
-    const models = this.#components.agents(principal).map(({ address, description }) => {
+    const models = this.#components.agents.list(principal).map(({ address, description }) => {
       return { id: address, object: 'model', created: 0, owned_by: 'ecliptic', description };
     });
     if (id === undefined) {
@@ -58,14 +58,16 @@ export class OpenAiRoutes implements Route {
   }
 
   async #chat(exchange: Exchange): Promise<void> {
-    const { runtime, operations } = this.#components;
+    const { runtime, operations, agents } = this.#components;
     const asked = readChatRequest(await readJson(exchange));
-    const turn = new AgentTurn(operations, runtime, exchange, { agent: asked.model, parts: partsOfChat(asked) });
+    const parts = partsOfChat(asked);
+    agents.requireAble(exchange.principal, asked.model, parts);
+    const turn = new AgentTurn(operations, runtime, exchange, { agent: asked.model, parts });
     const about = { id: `chatcmpl-${runtime.id()}`, created: Math.floor(runtime.now() / 1_000), model: asked.model };
     if (asked.stream) return this.#streamChat(exchange, turn, about, asked);
     const end = await turn.ask();
     await leaveQuestion(turn, end);
-    const { content, refusal } = answerOf(end);
+    const { content, refusal } = chatAnswerOf(end, asked);
     sendJson(exchange.response, 200, {
       ...about,
       object: 'chat.completion',
@@ -74,12 +76,8 @@ export class OpenAiRoutes implements Route {
     });
   }
 
-  async #streamChat(
-    { response }: Exchange,
-    turn: AgentTurn,
-    about: object,
-    { stream_options: options, response_format: format }: ChatAsked,
-  ): Promise<void> {
+  async #streamChat({ response }: Exchange, turn: AgentTurn, about: object, asked: ChatAsked): Promise<void> {
+    const { stream_options: options, response_format: format } = asked;
     const events = await turn.open();
     const writer = new EventWriter(this.#components.runtime, response);
     const write = (delta: object, finish: string | null = null) =>
@@ -105,7 +103,7 @@ export class OpenAiRoutes implements Route {
         midLine = false;
       });
       await leaveQuestion(turn, end);
-      const { refusal } = answerOf(end);
+      const { refusal } = chatAnswerOf(end, asked);
       if (refusal !== null) await write({ refusal });
       await write({}, 'stop');
       if (options?.include_usage && end.usage) {
@@ -122,7 +120,11 @@ export class OpenAiRoutes implements Route {
 
 /** Chats have no ids to go on with: a question is in the answer, and the next request begins again with all that was said. */
 async function leaveQuestion(turn: AgentTurn, { state }: TurnEnd): Promise<void> {
-  if (state === 'TASK_STATE_INPUT_REQUIRED' || state === 'TASK_STATE_AUTH_REQUIRED') await turn.cancel();
+  if (isQuestion(state)) await turn.cancel();
+}
+
+function chatAnswerOf(end: TurnEnd, asked: ChatAsked) {
+  return formedAnswerOf(end, schemaOfChat(asked), { agent: asked.model, field: 'response_format' });
 }
 
 /** A tool call, once, as a line. */

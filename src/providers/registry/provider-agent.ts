@@ -29,6 +29,12 @@ export function agentCapability(agentId: string): string {
   return `${AGENT}${agentId}`;
 }
 
+/** The types of an agent's workers; none for an agent that has no provider. */
+export function workerTypes(providers: ProviderRegistry, agentId: string): string[] {
+  const capability = agentCapability(agentId);
+  return providers.list().flatMap(({ type, capabilities }) => (capabilities.includes(capability) ? [type] : []));
+}
+
 /** Publishes the health of providers on the cards of their agents. */
 export function reportHealth(providers: ProviderRegistry, find: (agentId: string) => Agent | undefined): void {
   providers.onChange(({ id, capabilities, laneId }) => {
