@@ -973,6 +973,8 @@ describe('up', () => {
       token: expect.stringMatching(/^ecl_[\w-]{43}$/),
       agents: 21,
       failed: [],
+      // Another program of this machine may have the usual port.
+      ...(node.ready.takenPort !== undefined && { takenPort: 3000 }),
     });
     expect(await stop(node)).toMatchObject({ code: 0, stdout: '' });
   });
@@ -1398,6 +1400,7 @@ interface RunningNode {
     readonly token: string;
     readonly agents: number;
     readonly failed: readonly { agent: string; code: string; message: string }[];
+    readonly takenPort?: number;
   };
   stderr(): string;
   /** The output after the ready line, when the process has ended. */
