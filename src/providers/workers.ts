@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { Agent } from '../agent/agent.js';
 import type { Message } from '../agent/message.js';
 import type { Knowledge } from '../collections/collections.js';
@@ -6,6 +7,7 @@ import type { EclipticError } from '../runtime/errors.js';
 import { jsonIn } from '../runtime/json-text.js';
 import type { Store } from '../store/store.js';
 import type { ActionGate } from '../system/approvals/action-gate.js';
+import { isWithin } from '../system/jail/mounts.js';
 import { type CredentialSource, DEFAULT_WORKSPACE } from '../system/secrets/credential-source.js';
 import { a2aConfig, type RemoteAgentsSettings, remoteAgents } from './a2a/remote-agents.js';
 import { ACPClientAdapter, type ACPConfig, type ACPResult, type ACPTask } from './acp/acp-client.js';
@@ -112,7 +114,7 @@ export class Workers {
       {
         ...place,
         type,
-        config: this.#configOf(agent, init),
+        config: await this.#configOf(agent, init),
         workspaceId: DEFAULT_WORKSPACE,
         concurrencyLimit: concurrency,
         ...(usesLane(init) && { laneId: lanes.open(laneId).id }),
@@ -122,12 +124,18 @@ export class Workers {
     );
   }
 
-  /** A jailed program that runs on works in the worktrees of its agent. */
-  #configOf(agent: Agent, { type, config, worktree }: WorkerInit) {
+  /** A jailed program that runs on works in the worktrees of its agent, and may read their repository. */
+  async #configOf(agent: Agent, { type, config, worktree, lane: laneId = agent.id }: WorkerInit) {
     if (type === 'a2a') return a2aConfig(config);
     if ((type !== 'acp' && type !== 'command') || !config.jail || !worktree) return config;
-    const write = [...(config.jail.write ?? []), this.#components.worktrees.folderOf(agent.id)];
-    return { ...config, jail: { ...config.jail, write } };
+    const { worktrees, lanes } = this.#components;
+    const { jail, cwd = lanes.open(laneId).folder } = config;
+    const write = [...(jail.write ?? []), worktrees.folderOf(agent.id)];
+    // A folder without a repository is refused when the worker starts.
+    const repository = await worktrees.repositoryOf(cwd).catch(() => undefined);
+    const isThere = repository === undefined || isWithin(repository, resolve(cwd));
+    const read = [...(jail.read ?? []), ...(isThere ? [] : [repository])];
+    return { ...config, jail: { ...jail, read, write } };
   }
 
   #worker(agent: Agent, init: WorkerInit, laneId: string) {

@@ -67,6 +67,30 @@ describe('workers with worktrees', { timeout: 180_000 }, () => {
     expect(readFileSync(join(repository.folder, 'a.txt'), 'utf8')).toBe('one\n');
   });
 
+  it('a jailed program commits to its branch, and changes nothing else of the repository [WT.16 JL.9]', async () => {
+    const script = [
+      'echo jailed > "$ECLIPTIC_TASK_TEXT" && git add . && git -c user.name=c -c user.email=c@d commit -qm mine && git status --short',
+      'try() { if (eval "$1") > /dev/null 2>&1; then echo "done: $1"; fi; }',
+      'data=$(git rev-parse --git-common-dir); own=$(git rev-parse --git-dir)',
+      'try "git branch evil"; try "git update-ref refs/heads/main HEAD"; try "git config a.b c"; try "echo > $data/hooks/pre-commit"',
+      'try "echo > $own/commondir"; try "echo > $own/gitdir"; try "echo > $own/config.worktree"; try "echo > $(git rev-parse --show-toplevel)/.git"; try "mv $own $own-2"',
+      'git log -1 --format=%s',
+    ].join('\n');
+    const { repository, host, propose } = await start(
+      (cwd) => ({
+        coder: { exec: { command: '/bin/sh', args: ['-c', script], cwd }, workspace, jail: true },
+        inner: { exec: { command: '/bin/sh', args: ['-c', script], cwd: join(cwd, 'sub') }, workspace, jail: true },
+      }),
+      { 'a.txt': 'one\n', 'sub/b.txt': 'two\n' },
+    );
+    await host.ready('coder', 'inner');
+    const [coder, inner] = await Promise.all([propose('coder', 'a.txt'), propose('inner', 'b.txt')]);
+    expect([coder.result, inner.result]).toEqual(['mine', 'mine']);
+    expect(repository.git('show', `${coder.branch.branch}:a.txt`)).toBe('jailed');
+    expect(repository.git('show', `${inner.branch.branch}:sub/b.txt`)).toBe('jailed');
+    expect(repository.git('show', 'main:a.txt')).toBe('one');
+  });
+
   it('a model edits its own files, and a plan and an A2A task show the branch [WT.17]', async () => {
     const model = await ScriptedModel.start(({ messages }) =>
       messages.at(-1)!.role === 'tool'

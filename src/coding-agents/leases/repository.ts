@@ -3,6 +3,7 @@ import { realpathSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { GIT_ENVIRONMENT, GIT_FLAGS } from '../../system/git/git-settings.js';
 import type { Children } from '../../system/process/children.js';
 import { readLines } from '../../system/process/lines.js';
 
@@ -113,7 +114,8 @@ async function run(
 ): Promise<string[] | undefined> {
   let child: Awaited<ReturnType<Children['start']>>;
   try {
-    child = await children.start({ command: 'git', args: ['-C', folder, ...args], name: 'git' });
+    const all = ['-C', folder, ...GIT_FLAGS, ...args];
+    child = await children.start({ command: 'git', args: all, name: 'git', env: GIT_ENVIRONMENT });
   } catch (error) {
     if (error instanceof EclipticError && error.code === 'PROCESS_START_FAILED') return undefined;
     throw error;

@@ -33,8 +33,15 @@ export interface ExecuteTerms {
   readonly laneId?: string | undefined;
   /** The working folder of this work, where it is not the provider's own. */
   readonly folder?: string | undefined;
+  /** Paths that the work needs beyond it, which a jail opens. */
+  readonly opened?: OpenedPaths | undefined;
   /** False refuses the work where no provider can take it now. Default: the work waits for one. */
   readonly wait?: boolean;
+}
+
+export interface OpenedPaths {
+  readonly read: readonly string[];
+  readonly write: readonly string[];
 }
 
 /** Part of the answer (`text`), or a report about the work: progress, a plan, a tool call, … */

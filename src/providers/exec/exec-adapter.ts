@@ -52,6 +52,17 @@ const TIMEOUT_MS = 600_000;
 /** Timers cannot wait longer. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
+/** For work in a folder of its own. */
+function withTerms(config: ExecConfig, { folder = config.cwd, opened }: ExecuteTerms): ExecConfig {
+  const { jail } = config;
+  if (!jail || !opened) return { ...config, cwd: folder };
+  const [read, write] = [
+    [...(jail.read ?? []), ...opened.read],
+    [...(jail.write ?? []), ...opened.write],
+  ];
+  return { ...config, cwd: folder, jail: { ...jail, read, write } };
+}
+
 /**
  * A provider that is any program: the task is on its standard input and in `ECLIPTIC_TASK_…` variables, its standard output
  * is the result, its standard error is progress, and its exit code is the verdict.
@@ -169,8 +180,7 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
     const progress = new ProgressLines(runtime, clean, onUpdate);
     const run = new ProgramRun(this.#components, {
       provider: this.#id,
-      program: () =>
-        this.#program({ ...config, cwd: terms.folder ?? config.cwd }, taskVariables(task, correlationId), progress),
+      program: () => this.#program(withTerms(config, terms), taskVariables(task, correlationId), progress),
       input: standardInput(task, stdin),
       timeoutMs: Math.min(timeoutMs, MAX_TIMEOUT_MS),
       memoryMb: limits?.memoryMb ?? HOST_LIMITS.memoryMb,

@@ -1,8 +1,9 @@
 import { mkdirSync, realpathSync } from 'node:fs';
-import { join, sep } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import type { Identity, LinkedWorktree } from '../../system/git/worktree-git.js';
+import type { OpenedPaths } from '../adapter/adapter.js';
 import type { WorktreeRecord } from './records.js';
 
 /** What follows from the record of a worktree. */
@@ -24,6 +25,18 @@ export function folderIn({ id, folder, prefix }: WorktreeRecord): string {
 export function linked({ gitDir, folder }: WorktreeRecord): LinkedWorktree {
   if (gitDir !== undefined) return { gitDir, workTree: folder };
   throw new EclipticError('GIT_FAILED', `the worktree ${folder} was not made completely`, { folder });
+}
+
+/**
+ * What a jail opens of the repository: commits go to the branches of the agent; settings, hooks, other branches and other
+ * worktrees are read-only.
+ */
+export function openedFor(record: WorktreeRecord): OpenedPaths {
+  const { repository, agent, folder } = record;
+  const branches = join('refs', 'heads', dirname(branchOf(agent, '-')));
+  const write = ['objects', branches, join('logs', branches)].map((path) => join(repository, path));
+  for (const path of write) mkdirSync(path, { recursive: true });
+  return { read: [repository], write: [folder, linked(record).gitDir, ...write] };
 }
 
 /** The commits of a task are its agent's. */

@@ -38,7 +38,11 @@ export class WorktreeWorker<TConfig> extends Worker<TConfig, WorkerTask, unknown
   override async execute(task: WorkerTask, correlationId: string, terms: ExecuteTerms = {}): Promise<unknown> {
     const worktree = await this.#open(task, correlationId, terms);
     try {
-      const output = await super.execute(task, correlationId, { ...terms, folder: worktree.folder });
+      const output = await super.execute(task, correlationId, {
+        ...terms,
+        folder: worktree.folder,
+        opened: worktree.opened,
+      });
       await this.#finish(worktree, terms);
       return output;
     } catch (error) {

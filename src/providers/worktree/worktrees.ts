@@ -8,7 +8,8 @@ import { cutText } from '../../runtime/text.js';
 import type { Git, GitPlace } from '../../system/git/git.js';
 import { type BranchChanges, type Checkout, WorktreeGit } from '../../system/git/worktree-git.js';
 import type { BranchReport } from '../../work/branch-report.js';
-import { about, branchOf, folderIn, identityOf, linked, messageOf, sum } from './facts.js';
+import type { OpenedPaths } from '../adapter/adapter.js';
+import { about, branchOf, folderIn, identityOf, linked, messageOf, openedFor, sum } from './facts.js';
 import { type WorktreeRecord, WorktreeRecords } from './records.js';
 import { WorkQueues } from './work-queues.js';
 
@@ -39,6 +40,8 @@ export interface OpenWorktree {
   readonly id: string;
   /** The working folder of the task. */
   readonly folder: string;
+  /** What git needs there to commit to the branch. */
+  readonly opened: OpenedPaths;
   /** Commits what the task did; with a failure, everything stays as it is. */
   finish(failure?: string): Promise<BranchReport>;
   /** The text of the patch that `finish` made, if it fits into a message. */
@@ -87,6 +90,11 @@ export class Worktrees {
 
   get rows(): WorktreeRow[] {
     return this.#records.all.reverse().map(({ gitDir: _, prefix: __, conversation: ___, ...row }) => row);
+  }
+
+  /** The data of the repository that a folder belongs to. */
+  async repositoryOf(cwd: string): Promise<string> {
+    return (await this.#git.locate(cwd)).gitDir;
   }
 
   /** Where an agent's worktrees are. */
@@ -175,7 +183,7 @@ export class Worktrees {
       });
       return report;
     };
-    return { id, folder, finish, patch: () => this.#patchOf(id) };
+    return { id, folder, opened: openedFor(record), finish, patch: () => this.#patchOf(id) };
   }
 
   async #finish(

@@ -1,4 +1,7 @@
-/** No program that the repository names runs: neither a hook, nor a monitor, nor a pager, nor another diff. */
+/**
+ * No hook, monitor or pager that the repository names runs, and no program that checks signatures. Programs with names of
+ * their own, such as filters, are the matter of repository-programs.ts.
+ */
 const SETTINGS = {
   'core.hooksPath': process.platform === 'win32' ? 'NUL' : '/dev/null',
   'core.fsmonitor': 'false',
@@ -6,6 +9,8 @@ const SETTINGS = {
   'core.quotePath': 'false',
   'color.ui': 'false',
   'commit.gpgSign': 'false',
+  'log.showSignature': 'false',
+  'merge.verifySignatures': 'false',
   'gc.auto': '0',
   'maintenance.auto': 'false',
   'submodule.recurse': 'false',
@@ -17,8 +22,10 @@ export const GIT_FLAGS: readonly string[] = Object.entries(SETTINGS).flatMap(([n
   `${name}=${value}`,
 ]);
 
-/** A question of git for a password would wait for nobody. */
+/** A question of git for a password would wait for nobody. What a partial clone lacks is not fetched, by whatever program. */
 export const GIT_ENVIRONMENT = {
+  GIT_ALLOW_PROTOCOL: 'none',
+  GIT_NO_LAZY_FETCH: '1',
   GIT_TERMINAL_PROMPT: '0',
   GIT_ASKPASS: 'true',
   GIT_EDITOR: 'true',

@@ -5,6 +5,7 @@ import { cutText, endOfText } from '../../runtime/text.js';
 import type { Child } from '../process/child.js';
 import type { Children } from '../process/children.js';
 import { GIT_ENVIRONMENT, GIT_FLAGS } from './git-settings.js';
+import { LIST_SETTINGS, LISTING_ENVIRONMENT, startsPrograms, withoutPrograms } from './repository-programs.js';
 
 interface GitComponents {
   runtime: Runtime;
@@ -36,7 +37,7 @@ const GIT_MS = 60_000;
 const MAX_BYTES = 16 * 1_048_576;
 const MAX_QUOTED_CHARS = 500;
 
-/** The user's git, without a shell. */
+/** The user's git, without a shell, and without any program that the repository names. */
 export class Git {
   readonly #components: GitComponents;
 
@@ -50,13 +51,30 @@ export class Git {
     if (code === 0) return stdout;
     const said = cutText(stderr.trim() || endOfText(stdout.trim(), MAX_QUOTED_CHARS), MAX_QUOTED_CHARS);
     const locked = /\.lock': File exists/.test(stderr);
-    const advice = locked ? ' Another git runs in the repository, or left its lock behind: see the file it names.' : '';
+    const unfiltered = /(clean|smudge) filter '.*' failed/s.test(stderr);
+    const advice = locked
+      ? ' Another git runs in the repository, or left its lock behind: see the file it names.'
+      : unfiltered
+        ? ' A node runs no filter from the settings of a repository; define it in your own: git config --global.'
+        : '';
     const message = `git ${args[0]} failed: ${said || `it ended with code ${code}`}${advice}`;
     throw new EclipticError('GIT_FAILED', message, { command: args[0], code });
   }
 
   /** Of a command whose failure is an answer. Throws `GIT_REQUIRED` where there is no git. */
   async result(place: GitPlace, args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
+    const [command] = args;
+    if (!startsPrograms(command)) return this.#result(place, args, options);
+    const { input: _, ...reading } = options;
+    const env = { ...options.env, ...LISTING_ENVIRONMENT };
+    const listed = await this.#result(place, LIST_SETTINGS, { ...reading, env });
+    // Without knowing its settings, git is not run in the repository.
+    if (listed.code !== 0) return listed;
+    const without = withoutPrograms(listed.stdout, command);
+    return this.#result(place, args, { ...options, env: { ...options.env, ...without } });
+  }
+
+  async #result(place: GitPlace, args: readonly string[], options: GitOptions): Promise<GitResult> {
     const { runtime } = this.#components;
     const { timeoutMs = GIT_MS, maxBytes = MAX_BYTES, input } = options;
     const child = await this.#start(place, args, options);

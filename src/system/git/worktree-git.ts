@@ -102,7 +102,10 @@ export class WorktreeGit {
 
   /** Tracked files of a folder's worktree with changes that are not committed. */
   async changedFiles(place: GitPlace, untracked = false): Promise<number> {
-    const args = ['status', '--porcelain', '-z', '--no-renames', `--untracked-files=${untracked ? 'normal' : 'no'}`];
+    const args = [
+      ...['status', '--porcelain', '-z', '--no-renames', '--ignore-submodules=all'],
+      `--untracked-files=${untracked ? 'normal' : 'no'}`,
+    ];
     return items(await this.#git.run(place, args, { env: { GIT_OPTIONAL_LOCKS: '0' } })).length;
   }
 
@@ -211,7 +214,7 @@ export class WorktreeGit {
       await this.#git.run(place, ['update-ref', '-m', 'merge', `${HEADS}${into}`, next, old]);
       return next;
     }
-    const forward = ['-c', 'merge.autoStash=false', 'merge', '--ff-only', '--quiet', '--no-stat', next];
+    const forward = ['merge', '--no-autostash', '--ff-only', '--quiet', '--no-stat', next];
     const { code, stderr } = await this.#git.result({ folder: checkout }, forward, { timeoutMs: CHECKOUT_MS });
     if (code === 0) return next;
     const said = stderr.split('\n').slice(0, 10).join(' ').trim();

@@ -1,10 +1,13 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
+import { includedFiles } from './git-includes.js';
 import { isWithin, type Mount } from './mounts.js';
 
 /** Says that a repository's settings are in its own folder, as they are without that file. */
 const HERE = '.\n';
+/** A file of settings that has none is as good as no file. */
+const NO_SETTINGS = '';
 
 /**
  * Keeps what git runs out of the reach of jailed programs: hooks and settings of the repositories at the top of the folders
@@ -12,20 +15,24 @@ const HERE = '.\n';
  */
 export class GitMounts {
   /** Files that are there only while programs are in their jails, with the number of these. */
-  readonly #placeholders = new Map<string, number>();
+  readonly #placeholders = new Map<string, { readonly content: string; readonly count: number }>();
 
-  /** The mounts for one program, until `release` is called. */
-  take(writable: readonly string[]): { mounts: Mount[]; release: () => void } {
+  /** The mounts for one program, until `release` is called. In the closed folders, it can write nothing. */
+  take(writable: readonly string[], closed: readonly string[] = []): { mounts: Mount[]; release: () => void } {
     const placed: string[] = [];
     const release = () => {
       for (const path of placed.splice(0)) this.#leave(path);
     };
     const inside = (data: string) => this.#protected(data, placed);
+    const ofTree = (tree: string) => this.#protectedTree(tree, placed);
     try {
-      const mounts = writable.flatMap((folder) => {
-        const top = join(folder, '.git');
-        return [...atTop(top, writable, inside), ...(isRepository(folder) ? inside(folder) : [])];
-      });
+      const mounts = writable.flatMap((folder) => [
+        ...atTop(join(folder, '.git'), writable, inside),
+        ...(isRepository(folder) ? inside(folder) : []),
+        ...(isTree(folder) ? ofTree(folder) : []),
+      ]);
+      const repositories = new Set(writable.flatMap((folder) => repositoryOf(folder) ?? []));
+      for (const data of repositories) mounts.push(...this.#included(data, { writable, closed }, placed));
       return { mounts, release };
     } catch (error) {
       release();
@@ -44,38 +51,84 @@ export class GitMounts {
     if (kindOf(hooks) !== 'folder') throw replaceable(hooks);
     if (kindOf(config) === 'none') writeFileSync(config, '');
     // With this file, a program could lead git to a folder with settings of its own.
-    this.#place(common, placed);
+    this.#place(common, HERE, placed);
+    const own = join(data, 'config.worktree');
+    // It counts as soon as the owner uses a command such as git sparse-checkout, which turns the extension on.
+    this.#place(own, NO_SETTINGS, placed);
     const trees = foldersIn(join(data, 'worktrees'));
-    const perTree = /worktreeconfig/i.test(textOf(config) ?? '');
-    const ofTrees = [data, ...trees].map((folder) => join(folder, 'config.worktree'));
-    if (perTree) for (const path of ofTrees) if (kindOf(path) === 'none') writeFileSync(path, '');
-    const leading = trees.map((tree) => join(tree, 'commondir'));
-    const fixed = [config, common, ...[...ofTrees, ...leading].filter((path) => kindOf(path) !== 'none')];
-    for (const path of fixed) if (kindOf(path) !== 'file') throw replaceable(path);
     return [
       // What is mounted can be neither moved away nor replaced.
       ...trees.map((path): Mount => ({ path, kind: 'write' })),
-      ...[hooks, ...fixed].map((path): Mount => ({ path, kind: 'read' })),
+      { path: hooks, kind: 'read' },
+      ...[config, common, own].map(fixed),
+      ...trees.flatMap((tree) => this.#protectedTree(tree, placed)),
     ];
   }
 
-  #place(path: string, placed: string[]): void {
-    const count = this.#placeholders.get(path) ?? 0;
-    if (count === 0 && kindOf(path) === 'none') writeFileSync(path, HERE);
+  /** What must not change in the folder of a linked worktree's data. */
+  #protectedTree(tree: string, placed: string[]): Mount[] {
+    const own = join(tree, 'config.worktree');
+    this.#place(own, NO_SETTINGS, placed);
+    const leading = ['commondir', 'gitdir'].map((name) => join(tree, name)).filter((path) => kindOf(path) !== 'none');
+    return [own, ...leading].map(fixed);
+  }
+
+  /** Files in writable folders that the settings of a repository include. */
+  #included(data: string, { writable, closed }: Folders, placed: string[]): Mount[] {
+    const hooks = join(data, 'hooks');
+    const settings = [data, ...foldersIn(join(data, 'worktrees'))].map((folder) => join(folder, 'config.worktree'));
+    const named = includedFiles([join(data, 'config'), ...settings]);
+    const paths = named.flatMap((path) => [path, join(real(dirname(path)) ?? dirname(path), basename(path))]);
+    return [...new Set(paths)].flatMap((path) => {
+      const folder = nearest(path, [...closed, hooks, ...writable]);
+      if (folder === undefined || folder === path || closed.includes(folder) || folder === hooks) return [];
+      // A folder above it could be replaced by another one.
+      const above: string[] = [];
+      for (let at = dirname(path); at !== folder; at = dirname(at)) above.unshift(at);
+      for (const one of above) {
+        if (kindOf(one) === 'none') mkdirSync(one);
+        if (kindOf(one) !== 'folder') throw replaceable(one);
+      }
+      if (kindOf(path) === 'none') this.#place(path, NO_SETTINGS, placed);
+      return [...above.map((one): Mount => ({ path: one, kind: 'write' })), fixed(path)];
+    });
+  }
+
+  #place(path: string, content: string, placed: string[]): void {
+    const known = this.#placeholders.get(path);
+    if (!known && kindOf(path) === 'none') writeFileSync(path, content);
     // One that a killed node left behind is removed, too.
-    if (count === 0 && textOf(path) !== HERE) return;
-    this.#placeholders.set(path, count + 1);
+    if (!known && textOf(path) !== content) return;
+    this.#placeholders.set(path, { content, count: (known?.count ?? 0) + 1 });
     placed.push(path);
   }
 
   #leave(path: string): void {
-    const count = this.#placeholders.get(path)! - 1;
-    if (count > 0) this.#placeholders.set(path, count);
+    const { content, count } = this.#placeholders.get(path)!;
+    if (count > 1) this.#placeholders.set(path, { content, count: count - 1 });
     else {
       this.#placeholders.delete(path);
-      rmSync(path, { force: true });
+      // The owner may have written settings into it meanwhile.
+      if (textOf(path) === content) rmSync(path, { force: true });
     }
   }
+}
+
+/** A file that can be neither written nor replaced. */
+function fixed(path: string): Mount {
+  if (kindOf(path) !== 'file') throw replaceable(path);
+  return { path, kind: 'read' };
+}
+
+interface Folders {
+  readonly writable: readonly string[];
+  readonly closed: readonly string[];
+}
+
+/** The innermost of the folders that the path is in. */
+function nearest(path: string, folders: readonly string[]): string | undefined {
+  const around = folders.filter((folder) => isWithin(path, folder));
+  return around.sort((one, other) => other.length - one.length)[0];
 }
 
 function atTop(place: string, writable: readonly string[], inside: (data: string) => Mount[]): Mount[] {
@@ -100,6 +153,23 @@ function dataOf(file: string): string | undefined {
 /** As git recognises the folder of a repository's data. */
 function isRepository(folder: string): boolean {
   return ['HEAD', 'objects', 'refs'].every((name) => kindOf(join(folder, name)) !== 'none');
+}
+
+/** Is it the data of a linked worktree? */
+function isTree(folder: string): boolean {
+  return ['commondir', 'gitdir'].every((name) => kindOf(join(folder, name)) === 'file');
+}
+
+/** The data of the repository that git finds from a folder. */
+function repositoryOf(folder: string): string | undefined {
+  if (isRepository(folder)) return folder;
+  for (let at = folder; ; at = dirname(at)) {
+    const place = join(at, '.git');
+    const kind = kindOf(place);
+    if (kind === 'folder') return place;
+    if (kind === 'file') return dataOf(place);
+    if (at === dirname(at)) return undefined;
+  }
 }
 
 function foldersIn(folder: string): string[] {

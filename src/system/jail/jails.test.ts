@@ -423,4 +423,32 @@ describe('a repository in the workspace of a jail', () => {
     // Nothing of it is left.
     expect(existsSync(join(own, 'commondir'))).toBe(false);
   });
+
+  it('cannot be given other settings by a file that it includes, or by one that counts later [JL.9]', async () => {
+    const project = join(folder, 'including');
+    mkdirSync(project);
+    git(project, 'init', '-q', '-b', 'main', '.');
+    git(project, 'commit', '-q', '--allow-empty', '-m', 'first');
+    git(project, 'config', 'include.path', '../.gitconfig.team');
+    git(project, 'config', 'includeIf.onbranch:other.path', '../conf/more');
+    writeFileSync(join(project, '.gitconfig.team'), '[include]\n\tpath = "conf/deep"\n');
+    const evil = join(folder, 'including-ran');
+    const attack = ['.gitconfig.team', 'conf/deep', 'conf/more', '.git/config.worktree'].map((file) => {
+      const write = `printf '[core]\\nfsmonitor = "echo >> ${evil}; false"\\n' > ${file}`;
+      return `(${write}) 2>&1 | grep -o 'Read-only file system'`;
+    });
+    const away = "mv conf other 2>&1 | grep -o 'Device or resource busy'";
+    const said = await inJail(project, [...attack, away, 'rm -f x; git status --porcelain x'].join('\n'));
+    expect(said).toBe(`${'Read-only file system\n'.repeat(4)}Device or resource busy\n`);
+    git(project, 'checkout', '-q', '-b', 'other');
+    git(project, 'sparse-checkout', 'set', 'd');
+    git(project, 'status');
+    expect(existsSync(evil)).toBe(false);
+    expect(readdirSync(join(project, 'conf'))).toEqual([]);
+    // What a jail hides stays hidden.
+    writeFileSync(join(data, 'secret'), 'SECRET');
+    git(project, 'config', 'include.path', join(data, 'secret'));
+    const more = { write: [workspace] };
+    expect(await inJail(project, `cat ${join(data, 'secret')} 2> /dev/null; echo over`, more)).toBe('over\n');
+  });
 });

@@ -90,7 +90,8 @@ export class Jails implements JailKeeper {
     const writable = this.#writable(request, workspace);
     let release = () => proxy?.close();
     try {
-      const git = this.#git.take(writable);
+      const closed = [...(this.#init.hidden ?? []), ...(request.read ?? []).map((path) => this.#checked(path))];
+      const git = this.#git.take(writable, closed);
       release = () => {
         git.release();
         proxy?.close();
