@@ -81,13 +81,14 @@ function decide(verdict: Verdict, summary: string, done: string) {
     args: ['ID', 'ID...'],
     examples: ['01JCQX4M0V7Y8Z9ABCDEFGHJKM', '01JCQX4M0V7Y8Z9ABCDEFGHJKM@3f9a   # on another device of yours'],
     async run({ call, words: given, output }) {
-      const away = given.filter((id) => id.includes('@'));
-      const own = given.filter((id) => !id.includes('@'));
+      const [known, { foreign }] = await Promise.all([call('approvals', { all: true }), elsewhere(call)]);
+      const isHere = (id: string) => known.some((item) => item.id.startsWith(id)) || !match(id, foreign);
+      const own = given.filter((id) => !id.includes('@') && isHere(id));
+      const away = given.filter((id) => !own.includes(id));
       if (own.length > 0) {
         const decided = await call('approvals.decide', { verdict, ids: own });
         output.value(decided, () => decided.map((item) => `${item.summary}: ${done}`).join('\n'));
       }
-      const { foreign } = away.length > 0 ? await elsewhere(call) : { foreign: [] };
       for (const id of away) {
         const found = match(id, foreign);
         // A request that waits no longer is on no list; its device knows what became of it.
@@ -148,7 +149,10 @@ function itemText(item: WaitingItem): string {
     ...(diff.length === 0 ? [] : ['', ...diff]),
     '',
     ...(rule
-      ? [`rule that would allow it ("policy" in ecliptic.json; your rules replace the built-in ones):\n  ${rule.text}`]
+      ? [
+          `rule that would allow it ("policy" in ecliptic.json; your rules replace the built-in ones):\n  ${rule.text}`,
+          'It allows more than allow-always: everything that the agent calls by that text, whatever the details.',
+        ]
       : []),
     `answer: ecliptic approval ${actions.includes('approve') ? 'allow-once|deny' : actions.join('|')} ${id}`,
   ].join('\n');

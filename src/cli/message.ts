@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import type { Detail, Device, WaitingItem } from '../http/dashboard/facts.js';
 import type { A2AEnvelope, A2ALogEvent } from '../mesh/schemas.js';
 import type { ControlClient } from '../node/control/client.js';
 import type { MailRow } from '../node/control/rows.js';
@@ -131,8 +132,9 @@ const reply = verb({
   args: ['ID', 'TEXT'],
   argHelp: [['ID', 'as `ecliptic inbox` or `ecliptic waiting` shows it']],
   examples: ['01JD… "Yes, go ahead."', '01JD…@3f9a "Use the second branch."'],
-  async run({ call, words: [given, said], output }) {
-    const id = given.replace(/^mail:/, '');
+  async run({ connect, call, words: [given, said], output }) {
+    const bare = given.replace(/^mail:/, '');
+    const id = bare.includes('@') ? bare : ((await idElsewhere(await connect(), bare)) ?? bare);
     if (id.includes('@')) {
       const answered = await call('waiting.answer', { id: `mail:${id}`, action: 'reply', text: said });
       const where = answered.node === null ? '' : ` on ${answered.node.name}`;
@@ -164,23 +166,46 @@ const inbox = verb({
       return output.value({ done }, () => `${done.length} closed`);
     }
     const rows = await allMail(page);
-    const elsewhere = output.json ? [] : await mailElsewhere(client);
+    const elsewhere = await mailElsewhere(client);
     const none = elsewhere.length === 0 ? ['no agent has written to you'] : [];
-    const texts = [...(rows.length > 0 ? rows.map(letter) : none), ...elsewhere];
-    output.value(rows, () => texts.join('\n'));
+    const texts = [...(rows.length > 0 ? rows.map(letter) : none), ...elsewhere.map(foreignLetter)];
+    output.value([...rows, ...elsewhere.map(foreignMail)], () => texts.join('\n'));
     await client.call('owner.shown', { ids: rows.map(({ id }) => id) });
   },
 });
 
+type ForeignLetter = WaitingItem & { readonly node: Device };
+
 /** Messages to the owner that wait on other devices. */
-async function mailElsewhere(client: ControlClient): Promise<string[]> {
+async function mailElsewhere(client: ControlClient): Promise<ForeignLetter[]> {
   const { items } = await client.call('waiting');
-  return items.flatMap(({ kind, id, from, node, since, details }) => {
-    if (kind !== 'mail' || node === null) return [];
-    const short = id.slice('mail:'.length, id.length - node.node.length + KEY_DIGITS);
-    const head = `${short}  ${shortAddress(from)} on ${node.name}  ${since === null ? '' : timeText(since, 'seconds')}`;
-    return [indented(head, details[0]?.text ?? '')];
-  });
+  return items.flatMap((item) => (item.kind === 'mail' && item.node !== null ? [{ ...item, node: item.node }] : []));
+}
+
+/** The id there of a message that no agent wrote here. */
+async function idElsewhere(client: ControlClient, given: string): Promise<string | undefined> {
+  const { items } = await client.call('waiting');
+  const found = items.filter(({ id }) => id.startsWith(`mail:${given}`));
+  return found.length === 1 && found[0]!.node !== null ? found[0]!.id.slice('mail:'.length) : undefined;
+}
+
+function foreignLetter({ id, from, node, since, details }: ForeignLetter): string {
+  const short = id.slice('mail:'.length, id.length - node.node.length + KEY_DIGITS);
+  const needs = textOf(details, 'needs');
+  const time = since === null ? '' : timeText(since, 'seconds');
+  const head = `${short}  ${shortAddress(from)} on ${node.name}  ${time}${needs === undefined ? '' : `  needs ${needs}`}`;
+  return indented(head, textOf(details, 'message') ?? '');
+}
+
+/** What this node knows of it, in the form of its own mail. */
+function foreignMail({ id, from, node, since, until, details }: ForeignLetter) {
+  const needs = textOf(details, 'needs');
+  const payload = { text: textOf(details, 'message') ?? '', ...(needs !== undefined && { mesh: { needs } }) };
+  return { id: id.slice('mail:'.length), from, to: 'operator', payload, at: since, expiresAt: until, node };
+}
+
+function textOf(details: readonly Detail[], wanted: string): string | undefined {
+  return details.find(({ label }) => label === wanted)?.text;
 }
 
 function indented(head: string, body: string): string {

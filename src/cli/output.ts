@@ -12,7 +12,8 @@ const HINTS: Partial<Record<ErrorCode, Hint>> = {
   ESCALATION_REQUIRED: 'Give a reason with: --justification TEXT',
   TASK_NOT_FOUND:
     'See A2A tasks with: ecliptic tasks --kind a2a; a proposal with: thread ID, a swarm with: swarm show ID',
-  NODE_EXISTS: 'Stop it with: ecliptic down — or use another folder: --data DIR',
+  NODE_EXISTS:
+    'A connected program starts one in the background when yours has ended. Stop it with: ecliptic down — then start yours, or use another folder: --data DIR',
 };
 
 /** A column that is narrower says nothing. */

@@ -8,7 +8,7 @@ const list = verb({
     const rows = await call('projects');
     output.rows(
       rows,
-      'no project with an ecliptic.json is known to this node',
+      'no project with an ecliptic.json is known to this node; only a node in the background runs agents of projects',
       ({ folder, state, reason, ...row }) => ({
         FOLDER: folder,
         STATE: state,

@@ -205,6 +205,12 @@ export class Policy {
     return this.#projects?.agents.has(address) === true;
   }
 
+  /** Does the agent exist for a project in which the caller does not work? */
+  isConfinedFrom(address: string, caller: string): boolean {
+    const party = (name: string): Party => ({ address: name, node: undefined, tier: 3, sandboxId: undefined });
+    return this.#projects !== undefined && outsideProject(this.#projects, party(caller), party(address)) !== undefined;
+  }
+
   setTierConfig(config: TierRoutingConfig): void {
     this.#tiers = parseConfig(TierRoutingConfigSchema, config, 'tier rules');
     this.#rules = this.#compiled();

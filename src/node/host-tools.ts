@@ -74,10 +74,10 @@ export function toolsOf(
     );
   const gate = gateWith(rules);
   const memory = new MemoryWatch(runtime);
-  const workersOf = (gate: ActionGate) =>
+  const workersOf = (gate: ActionGate, permit?: () => void) =>
     new Workers({
       ...{ runtime, children, memory, providers, events, registry: node.registry, lanes, worktrees, gate, credentials },
-      store,
+      ...{ store, permit },
       allowPrivate: config.http?.allowPrivate,
       reachable: (key) => node.network?.peers.reachable(key) ?? false,
       knowledgeFor: (id, text) =>
@@ -86,7 +86,7 @@ export function toolsOf(
       meshAccess: (agent, { mcpOverHttp }) => meshAccess(node, agent, mcpOverHttp, dataFolder),
     });
   const workers = workersOf(gate);
-  const workersWith = (own: readonly ActionRule[]) => workersOf(gateWith(own));
+  const workersWith = (own: readonly ActionRule[], permit: () => void) => workersOf(gateWith(own), permit);
   const redirectUrl = () => loginCallbackUrl(servedBy(node).url);
   const logins = new Logins(runtime, { folder: dataFolder, redirectUrl });
   const pins = new Pins({ folder: dataFolder });

@@ -22,6 +22,7 @@ import type { HostComponents } from './host/isolated-provider-host.js';
 import type { Lanes } from './host/lanes.js';
 import type { ProcessConfig } from './host/process-adapter.js';
 import { ModelAdapter, type ModelConfig } from './model/model-adapter.js';
+import { PermittedWorker } from './registry/permitted-worker.js';
 import { agentCapability, serveThroughProvider } from './registry/provider-agent.js';
 import type { ExecuteRoute, ProviderRegistry } from './registry/registry.js';
 import { Worker, type WorkerLanguage } from './registry/worker.js';
@@ -120,7 +121,7 @@ export class Workers {
         ...(usesLane(init) && { laneId: lanes.open(laneId).id }),
         ...(healthMs !== undefined && { healthCheckIntervalMs: healthMs }),
       },
-      this.#worker(agent, init, laneId) as ProviderAdapter,
+      this.#permitted(this.#worker(agent, init, laneId) as ProviderAdapter<unknown, WorkerTask>),
     );
   }
 
@@ -136,6 +137,11 @@ export class Workers {
     const isThere = repository === undefined || isWithin(repository, resolve(cwd));
     const read = [...(jail.read ?? []), ...(isThere ? [] : [repository])];
     return { ...config, jail: { ...jail, read, write } };
+  }
+
+  #permitted(worker: ProviderAdapter<unknown, WorkerTask>): ProviderAdapter {
+    const { permit } = this.#components;
+    return (permit ? new PermittedWorker(worker, permit) : worker) as ProviderAdapter;
   }
 
   #worker(agent: Agent, init: WorkerInit, laneId: string) {

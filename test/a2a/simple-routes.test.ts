@@ -54,6 +54,20 @@ describe('a task on the simple routes', () => {
     expect(texts(done, 'agent')).toEqual(['thinking', 'you said hello']);
   });
 
+  it('finds an agent of a project for the owner only [BG.5]', async () => {
+    const { registry } = served.node;
+    const agent = served.node.agent({ id: 'secret', capabilities: ['secret.skill'] }).onTask(() => 'done');
+    const token = served.gateway.tokens.lend('outside', undefined);
+    const ask = () => send({ message: 'hi', skill: 'secret.skill' }, { Authorization: `Bearer ${token}` });
+    registry.policy.setProjects({ agents: new Map([['secret', '/site']]), clients: new Map() });
+    expect(await ask()).toMatchObject({ status: 404, task: { error: { code: 'CAPABILITY_NOT_FOUND' } } });
+    const card = await served.get('/.well-known/agent-card.json', { Authorization: `Bearer ${token}` });
+    expect(await card.text()).not.toContain('secret');
+    const { task } = await send({ message: 'hi', skill: 'secret.skill' });
+    expect(await poll(task.id)).toMatchObject({ state: 'completed' });
+    agent.leave();
+  });
+
   it('also takes its parameters under params, and a skill that names its agent', async () => {
     const { task } = await send({ method: 'tasks/send', params: { message: 'go', skill: 'tooled.github_star_repo' } });
     expect(texts(await poll(task.id), 'agent')).toEqual(['did tooled.github_star_repo']);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it, vi } from 'vitest';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, until } from '../nodes/cluster.js';
+import { type Cluster, inCluster, until, untilConnected } from '../nodes/cluster.js';
 import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -42,6 +42,29 @@ function desktop(cluster: Cluster): { path: string; shown: () => string } {
 }
 
 describe('the mailbox of the owner', () => {
+  it(
+    'lists mail of other devices, also for programs, with what it needs, and is answered by its id [PM.1 PM.2]',
+    inCluster(async (cluster) => {
+      const init = { args: ['--no-dht', '--listen', '127.0.0.1:0'], config: { roster: false } };
+      const [desk, laptop] = await Promise.all([cluster.start('desk', init), cluster.start('laptop', init)]);
+      await desk.admit(laptop, { owner: true });
+      await untilConnected([desk, laptop]);
+      const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', desk.data]);
+      const [id] = idsIn(await alice.call('mesh_send', { to: 'human', text: 'Which one?', needs: 'reply' }));
+      const mail = () => laptop.json<object[]>('inbox');
+      await until(async () => (await mail()).length > 0, 'the laptop knows of the message');
+      expect(await mail()).toMatchObject([
+        { id: `${id}@${desk.key}`, payload: { text: 'Which one?', mesh: { needs: 'reply' } }, node: { name: 'desk' } },
+      ]);
+      expect((await laptop.run('inbox')).stdout).toContain('needs reply\n  Which one?');
+      expect(await laptop.json('reply', id!, 'That one.')).toMatchObject({ state: 'confirmed' });
+      expect(await desk.run('reply', id!, 'Both.')).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('answered on desk by laptop, reply'),
+      });
+    }),
+  );
+
   it(
     'lists, answers, finds and announces what agents write to the owner [PM.1 PM.2 PM.3 PM.4]',
     inCluster(async (cluster) => {

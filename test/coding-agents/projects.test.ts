@@ -88,6 +88,9 @@ describe('a project with agents of its own', () => {
 
       // A script that it names has changed: what runs was allowed for another one.
       writeFileSync(join(site, 'review.cjs'), `${REVIEW} console.log('and more');`);
+      await alice.try('mesh_task', { action: 'offer', to: 'review', title: 'Look again' });
+      await state('asked');
+      expect(readFileSync(join(site, 'ran'), 'utf8')).toBe('x');
       const carol = await working(cluster, data, 'carol', site);
       await state('asked');
       expect(await carol.call('mesh_peers')).not.toContain('reviewer');

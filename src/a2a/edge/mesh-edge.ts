@@ -187,7 +187,9 @@ export class MeshEdge implements OtherNodes {
     if (!this.#own?.stateless || this.#isAgent(terms.principal)) return undefined;
     const { wanted, messageId } = readSend(operation, params);
     const key = `${terms.principal.address} ${terms.key ?? messageId}`;
-    const { id: agent, node } = splitAddress(choose(this.#own.agentsFor(wanted), key));
+    const { id: agent, node } = splitAddress(
+      choose(this.#own.agentsFor({ ...wanted, caller: terms.principal.address }), key),
+    );
     // Tasks for agents of other owners are kept here: their nodes do not take the word of this one.
     if (node === undefined || !network.isOwnerDevice(node)) return undefined;
     this.#own.requireOffered(operation, params);

@@ -5,7 +5,7 @@ import type { Route } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Failure } from '../../mesh/message-checks.js';
 import type { Party } from '../../mesh/policy.js';
-import type { AgentRegistry } from '../../mesh/registry.js';
+import { type AgentRegistry, notFound } from '../../mesh/registry.js';
 import type { RegistryEntry } from '../../mesh/registry-index.js';
 import { vacancyFor, vacancyForWords } from '../../mesh/staffing.js';
 import { byPreference } from '../../mesh/targets.js';
@@ -35,14 +35,18 @@ import type { TaskTimeLimits } from './task-terms.js';
 type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles'>;
 
 /** The agent that a task names, one with its skill, or the first with a project that takes tasks. */
-function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentRequest): string {
+function chooseAgent(components: ChoiceComponents, { agent, skill, caller }: AgentRequest): string {
   const { profiles, registry } = components;
-  if (agent !== undefined) return staffed(registry.candidate(agent), skill === undefined ? [] : [skill]);
-  if (skill !== undefined) return agentsWithSkill(components, skill)[0]!;
+  if (agent !== undefined) {
+    const found = registry.candidate(agent);
+    if (isHidden(registry, found.address, caller)) throw notFound(agent);
+    return staffed(found, skill === undefined ? [] : [skill]);
+  }
+  if (skill !== undefined) return agentsWithSkill(components, skill, caller)[0]!;
   let vacancy: Failure | undefined;
   for (const known of profiles.withProject) {
     const entry = registry.ownEntry(known);
-    if (!entry) continue;
+    if (!entry || isHidden(registry, known, caller)) continue;
     const refusal = vacancyForWords(entry.card);
     if (!refusal) return known;
     vacancy ??= refusal;
@@ -51,20 +55,30 @@ function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentReques
   throw new NotFoundError('Agent with default project');
 }
 
+/** As if it did not exist: an agent of a project in which the caller does not work. */
+function isHidden(registry: AgentRegistry, address: string, caller: string | undefined): boolean {
+  return caller !== undefined && registry.policy.isConfinedFrom(address, caller);
+}
+
 function agentsFor(components: ChoiceComponents, wanted: AgentRequest): readonly string[] {
-  const { agent, skill } = wanted;
+  const { agent, skill, caller } = wanted;
   const bySkill = agent === undefined && skill !== undefined;
-  return bySkill ? agentsWithSkill(components, skill) : [chooseAgent(components, wanted)];
+  return bySkill ? agentsWithSkill(components, skill, caller) : [chooseAgent(components, wanted)];
 }
 
 /** The agents with a skill that take tasks. A skill is a tool, by full or plain name, or a capability. */
-function agentsWithSkill({ mcp, registry }: ChoiceComponents, skill: string): readonly string[] {
+function agentsWithSkill(
+  { mcp, registry }: ChoiceComponents,
+  skill: string,
+  caller: string | undefined,
+): readonly string[] {
+  const isOpen = (name: string) => registry.entry(name) !== undefined && !isHidden(registry, name, caller);
   // The node's own tools have no agent that could take a task.
-  const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => registry.entry(owner) !== undefined);
+  const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => isOpen(owner));
   const tool = tools.find((entry) => entry.fullName === skill || entry.key === skill);
   const owner = tool && registry.entry(tool.owner);
   if (owner) return [staffed(owner, [tool.fullName], `"${tool.fullName}" is a tool, which is called over MCP; `)];
-  const able = registry.entriesWithCapability(skill);
+  const able = [...registry.entriesWithCapability(skill)].filter(({ address }) => isOpen(address));
   const open = able.filter(({ card }) => !vacancyFor(card, 'task', [skill]));
   if (open.length > 0) return open.toSorted(byPreference).map(({ address }) => address);
   if (able[0]) return [staffed(able[0], [skill])];

@@ -242,7 +242,8 @@ export class Operations {
     };
     const { message, tenant } = request;
     if (message.taskId !== undefined) return this.#offerOfTask(terms.principal.address, message.taskId).then(give);
-    return give(this.#offerOfAgent({ agent: terms.agent ?? tenant, skill: sendFacts(request, tenant).skill }));
+    const { skill } = sendFacts(request, tenant);
+    return give(this.#offerOfAgent({ agent: terms.agent ?? tenant, skill, caller: terms.principal.address }));
   }
 
   /** The offer of the agent that a task would go to. */

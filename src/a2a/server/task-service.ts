@@ -84,6 +84,8 @@ export interface TaskServiceComponents extends TaskExecutionComponents {
 export interface AgentRequest {
   readonly agent: string | undefined;
   readonly skill: string | undefined;
+  /** Agents of projects in which it does not work do not exist for it. Undefined for the node itself. */
+  readonly caller?: string | undefined;
 }
 
 /** A task in its plainest form. */
@@ -331,7 +333,7 @@ export class TaskService {
     sendKey?: string,
   ): TaskExecution {
     const { runtime, nodeKey, chooseAgent } = this.#components;
-    const agent = chooseAgent({ agent: wanted, skill: asked.skill });
+    const agent = chooseAgent({ agent: wanted, skill: asked.skill, caller: owner });
     admitDelegation(chain, fullAddress(agent, nodeKey));
     // The chain stays with the task, so that its agent can extend it.
     const metadata = chain.length > 0 ? withDelegation(given, chain) : given;

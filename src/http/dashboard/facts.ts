@@ -15,6 +15,14 @@ export const WAITING_ACTIONS = [
 
 export type WaitingAction = (typeof WAITING_ACTIONS)[number];
 
+/** Longer texts of details are cut. */
+export const DETAIL_CHARS = 4_000;
+
+/** A fact as the text of a detail. */
+export function detailText(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '');
+}
+
 export interface Detail {
   readonly label: string;
   readonly text: string;

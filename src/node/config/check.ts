@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { describeError } from '../../runtime/errors.js';
+import { AllowList } from '../../system/fetch/target.js';
 import { type Environment, fileFault, programFault } from '../../system/process/environment.js';
 import { type LoadedConfig, type Path, refuseValues } from './load.js';
 import { readMcpServers, readNotify, readWorkers } from './providers.js';
@@ -46,6 +47,10 @@ export function checkPresence({ config, file, folder }: LoadedConfig, env: Envir
   for (const { name, endpoint } of servers) {
     if (endpoint.kind === 'stdio') note(['mcpServers', name, 'command'], () => program(endpoint));
   }
+  note(['http', 'allowPrivate'], () => {
+    new AllowList(config.http?.allowPrivate);
+    return undefined;
+  });
   note(['notify', 'webhook'], () => {
     readNotify(config.notify ?? {}, env);
     return undefined;

@@ -290,6 +290,7 @@ describe('checking that modules and programs are there', () => {
     ['a folder for a program', { agents: { a: { command: './' } } }, /agents\.a\.command: there is no program /],
     ['a name that is not on the PATH', { agents: { a: { command: 'sh' } } }, /no program "sh" on the PATH/],
     ['a PATH of its own', { agents: { a: { acp: { command: 'sh', env: { PATH: '/x' } } } } }, /agents\.a\.acp: /],
+    ['an address without a port', { http: { allowPrivate: ['127.0.0.1'] } }, /http\.allowPrivate: "127\.0\.0\.1" /],
     ['a missing folder', { agents: { a: { command: { command: '/bin/sh', cwd: 'gone' } } } }, /there is no folder /],
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the configuration
     ['a missing variable', { agents: { a: { command: '${TOOL}' } } }, /agents\.a\.command: .*no TOOL/],

@@ -27,7 +27,8 @@ export function codingAgentMethods({
   codingAgents,
   wakes,
   projects,
-}: Pick<ControlContext, 'codingAgents' | 'wakes' | 'projects'> & {
+  answers,
+}: Pick<ControlContext, 'codingAgents' | 'wakes' | 'projects' | 'answers'> & {
   node: Pick<ControlContext['node'], 'registry' | 'mail'>;
 }) {
   const sessions = new Map<string, Session>();
@@ -97,7 +98,9 @@ export function codingAgentMethods({
     },
     async reply({ id: given, text }) {
       const id = await toOwner(given);
-      const from = await codingAgents.writerToOwner(id);
+      const from = await codingAgents.writerToOwner(id).catch((error: unknown) => {
+        throw answers.given(`mail:${id}`) ? answers.whyGone(`mail:${id}`) : error;
+      });
       return { ...(await codingAgents.tell(from, text, id)), answers: id };
     },
     'owner.shown'({ ids = [] }) {

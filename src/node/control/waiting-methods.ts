@@ -1,6 +1,12 @@
 import { textOf as textOfParts } from '../../a2a/protocol/simple.js';
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
-import type { Detail, WaitingAction, WaitingItem } from '../../http/dashboard/facts.js';
+import {
+  DETAIL_CHARS,
+  type Detail,
+  detailText,
+  type WaitingAction,
+  type WaitingItem,
+} from '../../http/dashboard/facts.js';
 import type { RunSummary } from '../../plans/run-records.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
@@ -39,7 +45,6 @@ const ALONE: CallContext<never> = {
   signal: new AbortController().signal,
 };
 
-const TEXT_CHARS = 4_000;
 const TITLE_CHARS = 200;
 /** Further lines of a difference are left out. */
 const DIFF_LINES = 200;
@@ -176,7 +181,7 @@ function diffOf({ details }: Approval): string[] {
 }
 
 function shownLines(diff: readonly string[]): string[] {
-  return diff.slice(0, DIFF_LINES).map((line) => cutText(line, TEXT_CHARS));
+  return diff.slice(0, DIFF_LINES).map((line) => cutText(line, DETAIL_CHARS));
 }
 
 const VERDICTS: readonly WaitingAction[] = ['allow-once', 'allow-always', 'deny'];
@@ -206,7 +211,7 @@ async function questions(on: Used): Promise<OwnItem[]> {
         from: agent,
       };
       const details = [
-        { label: 'question', text: cutText(question, TEXT_CHARS) },
+        { label: 'question', text: cutText(question, DETAIL_CHARS) },
         { label: 'task', text: `${text} (${id})` },
       ];
       return { id: `question:${id}`, kind: 'question', ...about, details, diff: [], actions: ['reply'] };
@@ -221,10 +226,11 @@ async function mail(node: ControlContext['node'], on: Used): Promise<OwnItem[]> 
   const strangers = new Set((await on.held({}, ALONE)).map(({ id }) => id));
   const letters = rows.filter(({ id }) => !strangers.has(id));
   return letters.map(({ id, from, at, expiresAt, payload }: MailRow): OwnItem => {
-    const said = (payload as { text?: unknown } | null)?.text;
+    const { text: said, mesh } = (payload ?? {}) as { text?: unknown; mesh?: { needs?: unknown } };
+    const needs = typeof mesh?.needs === 'string' && mesh.needs !== 'none' ? mesh.needs : undefined;
     const text = textOf(typeof said === 'string' ? said : payload);
     const about = { since: at, until: expiresAt, title: firstLine(text), from };
-    const details = [{ label: 'message', text }];
+    const details = [{ label: 'message', text }, ...(needs === undefined ? [] : [{ label: 'needs', text: needs }])];
     return { id: `mail:${id}`, kind: 'mail', ...about, details, diff: [], actions: ['reply', 'done'] };
   });
 }
@@ -235,7 +241,7 @@ async function held(on: Used): Promise<OwnItem[]> {
     const details = [
       { label: 'to', text: to },
       { label: 'held because', text: reason },
-      { label: 'message', text: cutText(text, TEXT_CHARS) },
+      { label: 'message', text: cutText(text, DETAIL_CHARS) },
     ];
     return { id: `held:${id}`, kind: 'held', ...about, details, diff: [], actions: ['let-in', 'turn-away'] };
   });
@@ -274,7 +280,7 @@ async function workers(on: Used): Promise<OwnItem[]> {
     const title = `worker ${id} is ${phase === 'ready' ? state : phase}`;
     const details = [
       { label: 'type', text: type },
-      ...(message === null ? [] : [{ label: 'reason', text: cutText(message, TEXT_CHARS) }]),
+      ...(message === null ? [] : [{ label: 'reason', text: cutText(message, DETAIL_CHARS) }]),
       ...(failureCount === 0 ? [] : [{ label: 'failures', text: `${failureCount}` }]),
     ];
     const about = { since: null, until: null, title, from: id };
@@ -287,7 +293,7 @@ function byAge(items: readonly WaitingItem[]): readonly WaitingItem[] {
 }
 
 function textOf(value: unknown): string {
-  return cutText(typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? ''), TEXT_CHARS);
+  return cutText(detailText(value), DETAIL_CHARS);
 }
 
 function firstLine(text: string): string {

@@ -18,9 +18,14 @@ function setUp(folder = mkdtempSync(join(tmpdir(), 'ecliptic-notify-'))) {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const runtime = new SimulatedRuntime();
   const told: Record<'bell' | 'webhook', Notice[]> = { bell: [], webhook: [] };
+  const failing = new Set<string>();
   const way = (name: 'bell' | 'webhook', elsewhere: boolean): NotifyWay => ({
     ...{ name, elsewhere },
-    tell: async (notice) => void told[name].push(notice),
+    tell: async (notice) => {
+      if (failing.has(name)) return 'it is away';
+      told[name].push(notice);
+      return undefined;
+    },
   });
   const ways = [way('bell', true), way('webhook', false)];
   const begin = (items: () => readonly WaitingItem[], kinds?: WaitingItem['kind'][]) => {
@@ -28,7 +33,7 @@ function setUp(folder = mkdtempSync(join(tmpdir(), 'ecliptic-notify-'))) {
     notifier.start(async () => items());
     return notifier;
   };
-  return { runtime, told, begin, folder };
+  return { runtime, told, begin, folder, failing };
 }
 
 describe('the notifier of the owner', () => {
@@ -52,6 +57,26 @@ describe('the notifier of the owner', () => {
     await runtime.advance(10_000);
     expect(told.webhook.slice(2).map(({ lines }) => lines)).toEqual([['Question 4']]);
     expect(told.bell).toHaveLength(told.webhook.length);
+  });
+
+  it('tells again what a way did not take, after a restart or a while, and only by that way [PM.4]', async () => {
+    const { runtime, told, begin, failing } = setUp();
+    failing.add('webhook');
+    const items = [item(1), item(2)];
+    const first = begin(() => items);
+    await runtime.advance(10_000);
+    expect(told).toMatchObject({ webhook: [], bell: [{ items: [{ id: 'mail:1' }, { id: 'mail:2' }] }] });
+    first.close();
+    const second = begin(() => items);
+    await runtime.advance(10_000);
+    failing.clear();
+    items.shift();
+    await runtime.advance(600_000);
+    second.close();
+    begin(() => items);
+    await runtime.advance(10_000);
+    expect(told.webhook.map(({ items: of }) => of.map(({ id }) => id))).toEqual([['mail:2']]);
+    expect(told.bell).toHaveLength(1);
   });
 
   it('finds items without being told of a change, by the kinds that are wanted [PM.4]', async () => {

@@ -53,9 +53,20 @@ const LINE_CHARS = 200;
 const MAX_OPEN = 20;
 const MAX_TOLD = 2_000;
 
-const FileSchema = z.strictObject({ version: z.literal(1), told: z.array(z.string()) });
+/** After a failure, until a way is tried again with what it did not take. */
+const RETRY_MS = 600_000;
 
-/** Tells the owner of each item that begins to wait, once, also over restarts. */
+const FileSchema = z.strictObject({
+  version: z.literal(1),
+  told: z.array(z.string()),
+  /** By way, the items among these that it has not taken yet. */
+  owed: z.record(z.string(), z.array(z.string())).optional(),
+});
+
+/**
+ * Tells the owner of each item that begins to wait, once, also over restarts. What a way did not take is tried again later,
+ * and when the node starts, as long as the item waits.
+ */
 export class OwnerNotifier {
   readonly bell: boolean;
   readonly #components: OwnerNotifierComponents;
@@ -65,6 +76,12 @@ export class OwnerNotifier {
   readonly #ended = new AbortController();
   /** Ids of items that the owner was told of and that still waited at the last look. */
   #told: ReadonlySet<string>;
+  /** By way, the items that it has not taken yet, and those of them that it is told of at present. */
+  readonly #owed = new Map<string, Set<string>>();
+  readonly #telling = new Map<string, Set<string>>();
+  /** By the stopwatch: when a way that failed is tried again. */
+  readonly #retryAt = new Map<string, number>();
+  #saved: string;
   #read: (() => Promise<readonly WaitingItem[]>) | undefined;
   #onClose: () => void = () => {};
   #timer: Timer | undefined;
@@ -78,7 +95,13 @@ export class OwnerNotifier {
     this.#components = components;
     this.#kinds = kinds && new Set(kinds);
     this.#file = new JsonFile(join(folder, 'notified.json'), FileSchema);
-    this.#told = new Set(this.#file.load()?.told);
+    const { told = [], owed = {} } = this.#file.load() ?? {};
+    this.#told = new Set(told);
+    for (const { name } of components.ways) {
+      this.#owed.set(name, new Set(owed[name]));
+      this.#telling.set(name, new Set());
+    }
+    this.#saved = JSON.stringify(this.#content);
   }
 
   get ways(): readonly NotifyWay['name'][] {
@@ -144,36 +167,71 @@ export class OwnerNotifier {
   #take(items: readonly WaitingItem[]): void {
     const { runtime, ways } = this.#components;
     const wanted = items.filter(({ kind, answer }) => answer === null && (this.#kinds?.has(kind) ?? true));
-    const added = wanted.filter(({ id }) => !this.#told.has(id));
-    const told = new Set(wanted.slice(0, MAX_TOLD).map(({ id }) => id));
-    const isSame = added.length === 0 && told.size === this.#told.size;
-    this.#told = told;
-    // Before the owner is told: a node that is killed in between must not tell twice at every start.
-    if (!isSame) this.#file.save({ version: 1, told: [...told] });
-    if (added.length === 0 || this.#ended.signal.aborted) return;
-    this.#toldAt = runtime.stopwatch();
-    for (const way of ways) {
-      const meant = way.elsewhere ? added : added.filter(({ node }) => node === null);
-      if (meant.length > 0) void this.#tell(way, noticeOf(meant));
+    const added = new Set(wanted.flatMap(({ id }) => (this.#told.has(id) ? [] : [id])));
+    this.#told = new Set(wanted.slice(0, MAX_TOLD).map(({ id }) => id));
+    const now = runtime.stopwatch();
+    const notices = ways.map((way) => {
+      const [owed, telling] = [this.#owed.get(way.name)!, this.#telling.get(way.name)!];
+      for (const id of owed) if (!this.#told.has(id)) owed.delete(id);
+      const isDue = now >= (this.#retryAt.get(way.name) ?? Number.NEGATIVE_INFINITY);
+      const meant = wanted.filter(({ id, node }) => {
+        if (node !== null && !way.elsewhere) return false;
+        return added.has(id) || (isDue && owed.has(id) && !telling.has(id));
+      });
+      for (const { id } of meant) owed.add(id);
+      return { way, meant };
+    });
+    // Before the owner is told: a node that is killed in between tells again what no way has taken, and nothing else.
+    this.#save();
+    if (this.#ended.signal.aborted) return;
+    for (const { way, meant } of notices) {
+      if (meant.length === 0) continue;
+      this.#toldAt = now;
+      void this.#tell(way, noticeOf(meant));
     }
   }
 
   async #tell(way: NotifyWay, notice: Notice): Promise<void> {
-    const { logger } = this.#components.runtime;
+    const { runtime } = this.#components;
+    const { logger } = runtime;
     const open = this.#open.get(way.name) ?? 0;
     const about = { way: way.name, items: notice.items.length };
     if (open >= MAX_OPEN) {
-      logger.warn({ ...about, reason: `${open} are under way already` }, 'notification dropped');
+      logger.warn({ ...about, reason: `${open} are under way already` }, 'notification put off');
       return;
     }
+    const [owed, telling] = [this.#owed.get(way.name)!, this.#telling.get(way.name)!];
     this.#open.set(way.name, open + 1);
+    for (const { id } of notice.items) telling.add(id);
     try {
       const { signal } = this.#ended;
       const reason = await way.tell(notice, { signal });
-      if (reason !== undefined && !signal.aborted) logger.warn({ ...about, reason }, 'notification failed');
+      if (reason === undefined) {
+        for (const { id } of notice.items) owed.delete(id);
+        this.#save();
+      } else if (!signal.aborted) {
+        logger.warn({ ...about, reason }, 'notification failed');
+        this.#retryAt.set(way.name, runtime.stopwatch() + RETRY_MS);
+      }
     } finally {
       this.#open.set(way.name, this.#open.get(way.name)! - 1);
+      for (const { id } of notice.items) telling.delete(id);
     }
+  }
+
+  get #content(): z.infer<typeof FileSchema> {
+    const owed = [...this.#owed].flatMap(([name, ids]) =>
+      ids.size === 0 ? [] : [[name, [...ids]] as [string, string[]]],
+    );
+    return { version: 1, told: [...this.#told], ...(owed.length > 0 && { owed: Object.fromEntries(owed) }) };
+  }
+
+  #save(): void {
+    const content = this.#content;
+    const text = JSON.stringify(content);
+    if (text === this.#saved) return;
+    this.#file.save(content);
+    this.#saved = text;
   }
 }
 

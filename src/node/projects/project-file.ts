@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
+import { DETAIL_CHARS, detailText } from '../../http/dashboard/facts.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { cutText } from '../../runtime/text.js';
+import type { Environment } from '../../system/process/environment.js';
 import { type LoadedConfig, parseConfig } from '../config/load.js';
 import { VARIABLE } from '../config/providers.js';
 import type { Config } from '../config/schema.js';
+import { filesNamed } from './named-files.js';
 
 /** The configuration of a project, and what an owner should know of it before it is used. */
 export interface ProjectFile {
@@ -19,10 +21,6 @@ export interface ProjectFile {
 
 const NAME = 'ecliptic.json';
 const MAX_FILE_BYTES = 1_048_576;
-/** Files of the project that the configuration names. */
-const MAX_NAMED = 100;
-const MAX_NAMED_BYTES = 16 * 1_048_576;
-const SHOWN_CHARS = 300;
 /** The settings of a project that are used; others are those of the node. */
 const USED: ReadonlySet<string> = new Set(['$schema', 'agents', 'policy']);
 
@@ -45,7 +43,7 @@ export function projectOf(checkout: string): string | undefined {
 }
 
 /** Reads and checks it; starts nothing. Throws `INVALID_CONFIG`. */
-export function readProject(folder: string): ProjectFile {
+export function readProject(folder: string, env: Environment): ProjectFile {
   const file = join(folder, NAME);
   if (statSync(file).size > MAX_FILE_BYTES) throw tooLarge(file);
   // Read once: what is shown to the owner is what is used.
@@ -53,27 +51,12 @@ export function readProject(folder: string): ProjectFile {
   const loaded = { config: parseConfig(text.replace(/^\ufeff/, ''), file), file, folder };
   const hash = createHash('sha256').update(text);
   const texts = [...textsIn(loaded.config.agents ?? {})];
-  const named = filesNamed(folder, texts);
+  const named = filesNamed(folder, texts, env);
+  if (!named) throw tooLarge(file);
   for (const path of named) hash.update(`\0${path}\0`).update(readFileSync(join(folder, path)));
-  return { folder, loaded, digest: hash.digest('hex'), about: aboutOf(loaded.config, texts, named) };
-}
-
-/** Files of the project among the words of its settings: programs, scripts and prompts. */
-function filesNamed(folder: string, texts: readonly string[]): string[] {
-  const words = texts.flatMap((text) => [text, ...text.split(/[\s'"=]+/)]);
-  const found = new Set<string>();
-  let bytes = 0;
-  for (const word of words) {
-    if (word === '' || word.includes('\0') || word.length > 1_000) continue;
-    const path = relative(folder, resolve(folder, word));
-    if (path === '' || path.startsWith('..') || found.has(path)) continue;
-    const stat = statSync(join(folder, path), { throwIfNoEntry: false });
-    if (!stat?.isFile()) continue;
-    bytes += stat.size;
-    if (bytes > MAX_NAMED_BYTES || found.size >= MAX_NAMED) throw tooLarge(join(folder, path));
-    found.add(path);
-  }
-  return [...found].sort();
+  const about = aboutOf(loaded.config, texts, named);
+  checkShown(file, about);
+  return { folder, loaded, digest: hash.digest('hex'), about };
 }
 
 function* textsIn(value: unknown): Generator<string> {
@@ -81,14 +64,13 @@ function* textsIn(value: unknown): Generator<string> {
   else if (typeof value === 'object' && value !== null) for (const inner of Object.values(value)) yield* textsIn(inner);
 }
 
+/** Every agent in full: what is not shown must not run. */
 function aboutOf(config: Config, texts: readonly string[], files: readonly string[]): Record<string, unknown> {
-  const agents = Object.entries(config.agents ?? {}).map(([id, agent]) => {
-    return [id, cutText(JSON.stringify(agent.workers ?? agent), SHOWN_CHARS)];
-  });
+  const agents = Object.entries(config.agents ?? {}).map(([id, agent]) => [`agent ${id}`, JSON.stringify(agent)]);
   const variables = new Set(texts.flatMap((text) => [...text.matchAll(VARIABLE)].map(([, name]) => name)));
   const ignored = Object.keys(config).filter((key) => !USED.has(key));
   return {
-    agents: Object.fromEntries(agents),
+    ...Object.fromEntries(agents),
     ...(config.policy && { rules: config.policy.map((rule) => JSON.stringify(rule)) }),
     ...(variables.size > 0 && { 'reads from the environment': [...variables] }),
     ...(files.length > 0 && { 'names these files': files }),
@@ -96,8 +78,20 @@ function aboutOf(config: Config, texts: readonly string[], files: readonly strin
   };
 }
 
+/** Throws `INVALID_CONFIG` where the owner would not see all of it. */
+function checkShown(file: string, about: Readonly<Record<string, unknown>>): void {
+  for (const [label, value] of Object.entries(about)) {
+    const text = detailText(value);
+    if (text.length <= DETAIL_CHARS) continue;
+    throw new EclipticError(
+      'INVALID_CONFIG',
+      `${file}: "${label}" has ${text.length} characters; more than ${DETAIL_CHARS} cannot be shown for approval`,
+      { file, faults: [label] },
+    );
+  }
+}
+
 function tooLarge(file: string): EclipticError {
-  return new EclipticError('INVALID_CONFIG', `${file} is too large for the configuration of a project`, {
-    ...{ file, faults: [file] },
-  });
+  const message = `${file} is too large for the configuration of a project, or names too many files`;
+  return new EclipticError('INVALID_CONFIG', message, { file, faults: [file] });
 }

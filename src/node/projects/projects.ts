@@ -25,8 +25,8 @@ interface ProjectsComponents {
   approvals: Approvals;
   lanes: Lanes;
   env: Environment;
-  /** Workers whose actions are ruled by these rules. */
-  workersWith: (rules: readonly ActionRule[]) => Workers;
+  /** Workers whose actions are ruled by these rules, and that start and take work while `permit` does not throw. */
+  workersWith: (rules: readonly ActionRule[], permit: () => void) => Workers;
 }
 
 interface ProjectsInit {
@@ -180,7 +180,7 @@ export class Projects {
     }
     const project = this.#project(folder);
     void this.#next(project, async () => {
-      const file = readProject(folder);
+      const file = await this.#read(project, folder);
       const isKnown = project.digest === file.digest && project.state !== 'invalid' && project.state !== 'forgotten';
       if (isKnown && (project.state !== 'asked' || project.question !== undefined)) return;
       this.#withdraw(project);
@@ -195,9 +195,34 @@ export class Projects {
     });
   }
 
-  #ask(project: Project, { folder, digest, about }: ProjectFile): void {
+  /** Of a content that cannot be read, nothing runs on. */
+  async #read(project: Project, folder: string): Promise<ProjectFile> {
+    try {
+      return readProject(folder, this.#components.env);
+    } catch (error) {
+      this.#withdraw(project);
+      await this.#end(project);
+      throw error;
+    }
+  }
+
+  /** Throws where the content is not the allowed one any more; then its agents end, and the owner is asked again. */
+  #permit(folder: string, allowed: string): void {
+    let digest: string | undefined;
+    try {
+      ({ digest } = readProject(folder, this.#components.env));
+    } catch {
+      // The reason is found again, and noted with the project.
+    }
+    if (digest === allowed) return;
+    this.#look(folder);
+    const message = `the project ${folder} has changed since its owner allowed it; the owner is asked again`;
+    throw new EclipticError('PROVIDER_POLICY_DENIED', message, { folder });
+  }
+
+  #ask(project: Project, { folder, loaded, digest, about }: ProjectFile): void {
     const { approvals, runtime } = this.#components;
-    const count = Object.keys(about.agents as object).length;
+    const count = Object.keys(loaded.config.agents ?? {}).length;
     const summary = `may the project ${folder} run its ${count} agent${count === 1 ? '' : 's'} for clients that work in it?`;
     project.state = 'asked';
     const details = { agent: basename(folder), folder, ...about, digest };
@@ -222,7 +247,7 @@ export class Projects {
         project.state = 'denied';
         return;
       }
-      const file = readProject(folder);
+      const file = await this.#read(project, folder);
       if (file.digest === digest) await this.#start(project, file);
       else this.#look(folder);
     });
@@ -234,7 +259,7 @@ export class Projects {
     if (question !== undefined) this.#components.approvals.withdraw(question);
   }
 
-  async #start(project: Project, { folder, loaded }: ProjectFile): Promise<void> {
+  async #start(project: Project, { folder, loaded, digest }: ProjectFile): Promise<void> {
     const { workersWith, runtime } = this.#components;
     const agents = Object.entries(loaded.config.agents ?? {});
     if (agents.length > MAX_AGENTS) {
@@ -248,6 +273,7 @@ export class Projects {
         agents.map(([id]) => id),
         idOf,
       ),
+      () => this.#permit(folder, digest),
     );
     project.starts++;
     const faults: string[] = [];

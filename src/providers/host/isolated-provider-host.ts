@@ -23,6 +23,8 @@ export interface HostComponents {
   runtime: Runtime;
   children: Children;
   memory: MemoryWatch;
+  /** Throws where a program may not be started any more. */
+  permit?: (() => void) | undefined;
 }
 
 interface HostInit<Session extends ProcessSession> {
@@ -193,8 +195,9 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
   }
 
   async #launch(signal: AbortSignal): Promise<WatchedProcess<Session>> {
-    const { children } = this.#components;
+    const { children, permit } = this.#components;
     const { program, connect } = this.#init;
+    permit?.();
     const child = await children.start({ name: this.provider, ...(await program()) });
     this.#jail = child.jail && jailText(child.jail);
     let tooLarge: EclipticError | undefined;

@@ -117,7 +117,7 @@ function parseEndpoint(entry: string): Endpoint {
   } catch {
     // Reported below.
   }
-  const message = 'allowPrivate has an entry that is neither host:port nor an address range';
+  const message = `"${entry}" in allowPrivate is neither host:port nor an address range`;
   throw new EclipticError('INVALID_CONFIG', message, { faults: [entry] });
 }
 
