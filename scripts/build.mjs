@@ -23,7 +23,7 @@ const library = [
   'bridges/langgraph',
 ];
 const licences = await bundle(
-  [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-thread'],
+  [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-process'],
   'dist',
 );
 writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));

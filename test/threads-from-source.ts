@@ -11,7 +11,7 @@ export async function setup(): Promise<() => void> {
   if (process.env.ECLIPTIC_BUILT_THREADS) return () => {};
   // Below `node_modules`, so that its imports resolve.
   const folder = mkdtempSync(join(ROOT, 'node_modules', '.ecliptic-test-'));
-  await bundle(['system/process/sweep-main', 'roster/tools/tool-thread'], folder);
+  await bundle(['system/process/sweep-main', 'roster/tools/tool-process'], folder);
   process.env.ECLIPTIC_BUILT_THREADS = folder;
   return () => rmSync(folder, { recursive: true, force: true });
 }

@@ -4,7 +4,7 @@ import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
 import { type PartResult, type ReviewReport, reviewReport } from '../roster/review/review-report.js';
 import { REVIEW_TOOLS, type RosterToolsComponents, reportFor } from '../roster/roster-tools.js';
 import { TestRunner } from '../roster/test-runs.js';
-import { ToolThreads } from '../roster/tools/tool-threads.js';
+import { ToolProcesses } from '../roster/tools/tool-processes.js';
 import { realRoot } from '../roster/tools/workspace-files.js';
 import { Workspaces } from '../roster/workspaces.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
@@ -16,8 +16,8 @@ interface ReviewOptions {
   readonly runTests: boolean;
 }
 
-/** Of one agent: a report comes late rather than without a part. */
-const PART_MS = 120_000;
+/** Of one agent. All run at once, so this is the limit of a review without tests. */
+const PART_MS = 20_000;
 
 /** A swarm of the roster, on a node of its own without a network, reviews a repository. */
 export async function reviewRepository(path: string, { since, runTests }: ReviewOptions): Promise<ReviewReport> {
@@ -25,11 +25,11 @@ export async function reviewRepository(path: string, { since, runTests }: Review
   const runtime = systemRuntime();
   const began = runtime.stopwatch();
   const node = await createNode({ runtime });
-  const threads = new ToolThreads(runtime, { timeoutMs: PART_MS });
   const children = await Children.open(runtime);
+  const processes = new ToolProcesses({ runtime, children, timeoutMs: PART_MS, atOnce: REVIEW_TOOLS.length });
   try {
-    const testRuns = new TestRunner({ runtime, children, threads, permit: async () => {} });
-    const components = { threads, workspaces: new Workspaces({ foldersFor: () => [folder] }), testRuns };
+    const testRuns = new TestRunner({ runtime, children, processes, permit: async () => {} });
+    const components = { processes, workspaces: new Workspaces({ foldersFor: () => [folder] }), testRuns };
     const sun = node.agent(PLANETARY_ROSTER.find(({ id }) => id === 'sun')!);
     for (const role of PLANETARY_ROSTER.filter(({ id }) => REVIEW_TOOLS.some(({ agent }) => agent === id))) {
       const agent = node.agent(role);
@@ -63,7 +63,7 @@ export async function reviewRepository(path: string, { since, runTests }: Review
       parts,
     );
   } finally {
-    await threads.close();
+    await processes.close();
     await children.close();
     await node.stop();
   }

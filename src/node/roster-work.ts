@@ -3,7 +3,7 @@ import { splitAddress } from '../mesh/address.js';
 import { CALLER_PROTOCOL } from '../mesh/registry-index.js';
 import type { RosterToolsComponents } from '../roster/roster-tools.js';
 import { TestRunner } from '../roster/test-runs.js';
-import { ToolThreads } from '../roster/tools/tool-threads.js';
+import { ToolProcesses } from '../roster/tools/tool-processes.js';
 import { Workspaces } from '../roster/workspaces.js';
 import type { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -22,14 +22,14 @@ interface RosterWorkComponents {
   checkoutOf: (agent: string) => string | undefined;
 }
 
-/** What the tools of the roster work with on a node: threads, the folders of each caller, and the owner's consent. */
+/** What the tools of the roster work with on a node: processes, the folders of each caller, and the owner's consent. */
 export function rosterWork(
   { runtime, node, children, gate, parts, checkoutOf }: RosterWorkComponents,
   { config, folder }: LoadedConfig,
   dataFolder: string,
 ): RosterToolsComponents {
-  const threads = new ToolThreads(runtime, { hidden: [dataFolder] });
-  parts.add({ name: 'tools of the roster', stop: () => threads.close() });
+  const processes = new ToolProcesses({ runtime, children, hidden: [dataFolder] });
+  parts.add({ name: 'tools of the roster', stop: () => processes.close() });
   const forAll = (config.workspaces ?? []).map((path) => resolve(folder, path));
   const foldersFor = (caller: string): string[] => {
     const { id, node: key } = splitAddress(caller);
@@ -47,8 +47,8 @@ export function rosterWork(
     await gate.require(action, { summary, folder: place, signal });
   };
   return {
-    threads,
+    processes,
     workspaces: new Workspaces({ foldersFor }),
-    testRuns: new TestRunner({ runtime, children, threads, permit }),
+    testRuns: new TestRunner({ runtime, children, processes, permit }),
   };
 }

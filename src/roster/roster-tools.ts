@@ -5,9 +5,9 @@ import type { ToolInit } from '../mcp/offering.js';
 import { EclipticError } from '../runtime/errors.js';
 import { summaryOf } from './review/summary.js';
 import { REPORT_FORMATS } from './tools/test-reports.js';
+import type { ToolProcesses } from './tools/tool-processes.js';
 import type { ToolReport } from './tools/tool-report.js';
 import { reportAsText } from './tools/tool-text.js';
-import type { ToolThreads } from './tools/tool-threads.js';
 import type { Workspaces } from './workspaces.js';
 
 /** Starts the tests of a workspace. */
@@ -17,7 +17,7 @@ export interface TestRuns {
 }
 
 export interface RosterToolsComponents {
-  threads: ToolThreads;
+  processes: ToolProcesses;
   workspaces: Workspaces;
   /** Without it, no test is run. */
   testRuns?: TestRuns | undefined;
@@ -156,7 +156,7 @@ export function toolVacancy(role: string, fix: string): { readonly reason: strin
 
 /** Offers the tools of the agent's role. */
 export function offerRosterTools(agent: Agent, components: RosterToolsComponents): void {
-  const { threads, workspaces, testRuns } = components;
+  const { processes, workspaces, testRuns } = components;
   const tools = ROSTER_TOOLS.filter(({ agent: role }) => role === agent.id).map(
     ({ name, title, description, args = {} }): ToolInit => ({
       name,
@@ -167,7 +167,7 @@ export function offerRosterTools(agent: Agent, components: RosterToolsComponents
       handler: async (given, call) => {
         const { workspace: asked, format: wanted, ...rest } = given as Record<string, unknown>;
         const folder = workspaces.locate(asked as string | undefined, call.caller);
-        const report = await threads.run({ tool: `${agent.id}.${name}`, folder, args: rest }, call.signal);
+        const report = await processes.run({ tool: `${agent.id}.${name}`, folder, args: rest }, call.signal);
         return wanted === 'json' ? report : reportAsText(report);
       },
     }),
@@ -229,7 +229,7 @@ async function doRosterTask(
 
 /** The report of the tool that a task asks for. Throws `NO_WORKER` for any other task. */
 export async function reportFor(role: string, task: AgentTask, components: RosterToolsComponents): Promise<ToolReport> {
-  const { threads, workspaces, testRuns } = components;
+  const { processes, workspaces, testRuns } = components;
   const input = TaskInputSchema.safeParse(task.input);
   const chosen = input.success ? chooseTool(role, task.capabilities, input.data.tool) : undefined;
   if (!input.success || !chosen) throw beyond(role);
@@ -240,7 +240,7 @@ export async function reportFor(role: string, task: AgentTask, components: Roste
     return testRuns.run(folder, { caller: task.asker, signal: task.signal });
   }
   const args = revision === undefined ? {} : { since: revision };
-  return threads.run({ tool: `${chosen.agent}.${chosen.name}`, folder, args }, task.signal);
+  return processes.run({ tool: `${chosen.agent}.${chosen.name}`, folder, args }, task.signal);
 }
 
 /** The tool that the task names, or the one for the capabilities that it asks for; none, if it asks for others too. */

@@ -4,13 +4,13 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Children } from '../system/process/children.js';
 import type { TestRuns } from './roster-tools.js';
+import type { ToolProcesses } from './tools/tool-processes.js';
 import type { ToolReport } from './tools/tool-report.js';
-import type { ToolThreads } from './tools/tool-threads.js';
 
 export interface TestRunnerComponents {
   runtime: Runtime;
   children: Children;
-  threads: ToolThreads;
+  processes: ToolProcesses;
   /** Throws unless the owner lets the caller run the command in the folder. */
   permit: (command: string, folder: string, caller: string, signal: AbortSignal | undefined) => Promise<void>;
 }
@@ -30,7 +30,7 @@ export class TestRunner implements TestRuns {
     folder: string,
     { caller, signal }: { caller: string; signal?: AbortSignal | undefined },
   ): Promise<ToolReport> {
-    const { runtime, children, threads, permit } = this.#components;
+    const { runtime, children, processes, permit } = this.#components;
     const [command, ...args] = testCommand(folder);
     const shown = [command, ...args].join(' ');
     await permit(shown, folder, caller, signal);
@@ -64,7 +64,7 @@ export class TestRunner implements TestRuns {
       if (failure) throw failure;
       const code = exit.kind === 'code' ? exit.code : -1;
       const call = { tool: 'saturn.output', folder, args: { output: output.join(''), code, command: shown } };
-      return await threads.run(call, signal);
+      return await processes.run(call, signal);
     } finally {
       late.cancel();
       signal?.removeEventListener('abort', cancel);

@@ -2,13 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { reviewRepository } from '../../src/cli/review-swarm.js';
 import { reviewSarif } from '../../src/roster/review/review-sarif.js';
 import { reviewMarkdown, reviewText } from '../../src/roster/review/review-text.js';
-import { ToolThreads } from '../../src/roster/tools/tool-threads.js';
+import { ToolProcesses } from '../../src/roster/tools/tool-processes.js';
 import { runTool } from '../../src/roster/tools/tools.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { Children } from '../../src/system/process/children.js';
 import { SECRETS, TestRepository } from './repository.js';
 
 const outside = mkdtempSync(join(tmpdir(), 'ecliptic-outside-'));
@@ -39,6 +40,9 @@ beforeAll(() => {
     'urls.txt': 'https://a:'.repeat(30_000),
     'deep.json': `${'['.repeat(100_000)}`,
     'bomb.yaml': `a: &a [x, x]\n${Array.from({ length: 30 }, (_, n) => `b${n}: &b${n} [*${n === 0 ? 'a' : `b${n - 1}`}, *${n === 0 ? 'a' : `b${n - 1}`}]`).join('\n')}\n`,
+    ...Object.fromEntries([1, 2, 3].map((n) => [`nested/${n}.yaml`, '? '.repeat(20_000)])),
+    'slow.schema.json': JSON.stringify({ properties: { a: { pattern: '^(a+)+$' } } }),
+    'slow.json': JSON.stringify({ $schema: './slow.schema.json', a: `${'a'.repeat(60)}!` }),
     'stars/.gitignore': `${'*a'.repeat(6)}*b\n`,
     'junit.xml': `<testsuites><testcase name="${'<'.repeat(50_000)}`,
     '.gitattributes': '* filter=trap diff=trap\n',
@@ -77,7 +81,16 @@ describe('a hostile repository', () => {
   it('makes a review neither run its programs, leave its folder, nor hang [RT.6]', { timeout: 120_000 }, async () => {
     const report = await reviewRepository(folder, { runTests: false, since: undefined });
     expect(report.parts.filter(({ failed }) => failed !== undefined)).toEqual([]);
+    expect(report.findings).toContainEqual(
+      expect.objectContaining({ file: 'slow.json', message: expect.stringContaining('not checked: the patterns') }),
+    );
+    const missing = { ...report, findings: [], counts: { info: 0, low: 0, medium: 0, high: 0, critical: 0 } };
+    missing.parts = report.parts.map((part) => (part.agent === 'mercury' ? { ...part, failed: 'too late' } : part));
+    expect(reviewText(missing)).toMatch(/: incomplete: MERCURY did not finish$/);
     const found = report.findings.filter(({ rule }) => rule.startsWith('secret/'));
+    expect(report.findings).toContainEqual(
+      expect.objectContaining({ file: 'nested/1.yaml', message: 'nested too deeply to be read' }),
+    );
     expect(found.map(({ file }) => file)).toEqual(['line\nbreak\u001b[31m`|<b>.js']);
     expect(report.skipped).toMatchObject({ links: 4, tooLarge: 1, binary: 1 });
     // Since a revision, files are compared with what git stores.
@@ -95,16 +108,43 @@ describe('a hostile repository', () => {
   });
 
   it('cannot be searched for longer than the limit, whatever the expression [RT.6]', async () => {
-    const threads = new ToolThreads(systemRuntime(), { timeoutMs: 1_500 });
+    const runtime = systemRuntime();
+    const children = await Children.open(runtime);
+    const processes = new ToolProcesses({ runtime, children, timeoutMs: 1_500 });
     const args = { pattern: '^(a|a|aa)+$', regex: true, limit: 10 };
     repository.write({ 'aaaa.txt': `${'a'.repeat(60)}b\n` });
-    const search = threads.run({ tool: 'uranus.search', folder, args: { ...args, path: 'aaaa.txt' } });
+    const search = processes.run({ tool: 'uranus.search', folder, args: { ...args, path: 'aaaa.txt' } });
     await expect(search).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' });
     const cancelled = new AbortController();
-    const other = threads.run({ tool: 'uranus.search', folder, args }, cancelled.signal);
+    const other = processes.run({ tool: 'uranus.search', folder, args }, cancelled.signal);
     cancelled.abort(new Error('enough'));
     await expect(other).rejects.toThrow('enough');
-    await threads.close();
+    await processes.close();
+    await children.close();
+  });
+
+  it('ends the process of one tool at most, with a reason [RT.6]', async () => {
+    const runtime = systemRuntime();
+    const children = await Children.open(runtime);
+    const processes = new ToolProcesses({ runtime, children });
+    const kill = (signal: NodeJS.Signals) => {
+      const start = vi.spyOn(children, 'start').mockImplementationOnce(async (program) => {
+        start.mockRestore();
+        const child = await children.start(program);
+        process.kill(child.pid, signal);
+        return child;
+      });
+    };
+    kill('SIGABRT');
+    const call = { tool: 'uranus.outline', folder, args: { path: 'deep' } };
+    await expect(processes.run(call)).rejects.toMatchObject({
+      code: 'HANDLER_FAILED',
+      message: expect.stringMatching(/uranus\.outline failed: .*SIGABRT/),
+    });
+    await expect(processes.run(call)).resolves.toMatchObject({ tool: 'uranus.outline' });
+    expect(children.size).toBe(0);
+    await processes.close();
+    await children.close();
   });
 
   it('is read within the limits of files and folders [RT.6]', () => {

@@ -80,9 +80,11 @@ export function fails(report: ReviewReport, least: Severity): boolean {
 }
 
 /** How many faults there are, in words. */
-export function countText({ counts }: ReviewReport): string {
+export function countText({ counts, parts }: ReviewReport): string {
   const said = [...SEVERITIES].reverse().flatMap((severity) => {
     return severity === 'info' || counts[severity] === 0 ? [] : [`${counts[severity]} ${severity}`];
   });
+  const missing = parts.flatMap(({ agent, failed }) => (failed === undefined ? [] : [agent.toUpperCase()]));
+  if (missing.length > 0) return `${[...said, 'incomplete'].join(', ')}: ${missing.join(', ')} did not finish`;
   return said.length === 0 ? 'nothing to report' : said.join(', ');
 }

@@ -13,6 +13,10 @@ const LOCK_FILE = /(^|\/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.ya?
 /** Not data yet, but a text that a program makes data of. */
 const TEMPLATE = /\{\{|\{%|<%|^\s*#\{|\$\{\{?\s*cookiecutter|^[ \t]*@[\w.]+@/m;
 const MAX_YAML_CHARS = 524_288;
+const MAX_YAML_DEPTH = 200;
+const MAX_YAML_INDENT = 2 * MAX_YAML_DEPTH;
+/** Keys within keys on one line, for which the parser takes the cube of their number. */
+const MAX_YAML_KEYS = 20;
 const MAX_OF_FILE = 20;
 
 type Format = 'json' | 'yaml';
@@ -22,6 +26,12 @@ interface Parsed {
   readonly faults: readonly Fault[];
   lineOf(path: readonly (string | number)[]): number;
 }
+
+const TOO_DEEP: Parsed = {
+  value: undefined,
+  faults: [{ rule: 'syntax', line: 1, message: 'nested too deeply to be read' }],
+  lineOf: () => 1,
+};
 
 export interface CheckedBySchema {
   readonly file: SourceFile;
@@ -89,8 +99,7 @@ function parse({ path, text }: SourceFile, format: Format): Parsed {
     return format === 'json' ? parseJson(text, STRICT.test(path)) : parseYaml(text);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    const faults: Fault[] = [{ rule: 'syntax', line: 1, message: 'nested too deeply to be read' }];
-    return { value: undefined, faults, lineOf: () => 1 };
+    return TOO_DEEP;
   }
 }
 
@@ -166,6 +175,7 @@ function jsonValue(node: Node): unknown {
 }
 
 function parseYaml(text: string): Parsed {
+  if (nestsTooDeeply(text)) return TOO_DEEP;
   const lines = new LineCounter();
   const documents = parseAllDocuments(text, { lineCounter: lines, logLevel: 'silent', prettyErrors: false });
   const all = Array.isArray(documents) ? (documents as Document[]) : [];
@@ -188,6 +198,19 @@ function parseYaml(text: string): Parsed {
   };
 }
 
+/** The parser calls itself for each level, and at the end of the stack it can end the process. */
+function nestsTooDeeply(text: string): boolean {
+  for (const [indicators] of text.matchAll(/^[ \t?:-]+/gm)) {
+    if (indicators.length > MAX_YAML_INDENT || indicators.split('?').length > MAX_YAML_KEYS) return true;
+  }
+  let depth = 0;
+  for (const [bracket] of text.matchAll(/[[\]{}]/g)) {
+    depth = bracket === '[' || bracket === '{' ? depth + 1 : Math.max(0, depth - 1);
+    if (depth > MAX_YAML_DEPTH) return true;
+  }
+  return false;
+}
+
 function keyAt(text: string, offset: number): string {
   return /^[^:\n]{0,80}/.exec(text.slice(offset, offset + 100))![0];
 }
@@ -202,6 +225,8 @@ function toValue(document: Document): unknown {
   }
 }
 
+const schemas = new WeakMap<SourceFile, JsonSchema>();
+
 function schemaOf(
   { path, text }: SourceFile,
   value: unknown,
@@ -212,7 +237,11 @@ function schemaOf(
     /^# yaml-language-server: \$schema=(\S+)/m.exec(text.slice(0, 2_000))?.[1];
   if (typeof said === 'string' && !/^[a-z][\w+.-]*:/i.test(said)) {
     const file = files.get(posix.normalize(posix.join(posix.dirname(path), said)));
-    if (file && file.path !== path) return { schema: readSchemaFile(file), name: file.path };
+    if (file && file.path !== path) {
+      const schema = schemas.get(file) ?? readSchemaFile(file);
+      schemas.set(file, schema);
+      return { schema, name: file.path };
+    }
   }
   const known = BUILT_IN_SCHEMAS.find(({ files: pattern }) => pattern.test(path));
   return known && { schema: known.schema, name: known.name };

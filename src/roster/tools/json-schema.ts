@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/server/validators/cf-worker';
 import { EclipticError } from '../../runtime/errors.js';
 
@@ -16,6 +17,13 @@ export interface Mismatch {
 }
 
 const MAX_MISMATCHES = 20;
+const CHECK_MS = 1_000;
+const TOO_SLOW: Mismatch = {
+  path: [],
+  message: `not checked: the patterns of the schema take more than ${CHECK_MS} ms`,
+};
+/** Schemas that took too long once. */
+const slow = new WeakSet<JsonSchema>();
 const NOT_ALLOWED = 'this is not allowed here';
 /** A mismatch of a part, which is reported itself. */
 const OF_A_PART =
@@ -28,10 +36,17 @@ const OF_A_PART =
 export function checkBySchema(value: unknown, schema: JsonSchema): Mismatch[] {
   const draft = /draft-0?([47])/.exec(String(schema.$schema ?? ''))?.[1] as '4' | '7' | undefined;
   let said: string | undefined;
+  if (slow.has(schema)) return [TOO_SLOW];
   try {
     const validator = new CfWorkerJsonSchemaValidator({ shortcircuit: false, ...(draft && { draft }) });
-    said = validator.getValidator(schema as never)(value).errorMessage;
+    const check = () => validator.getValidator(schema as never)(value).errorMessage;
+    // A pattern of a stranger may backtrack for ever, and only this timeout interrupts an expression.
+    said = runInNewContext('check()', { check }, { timeout: CHECK_MS }) as string | undefined;
   } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') {
+      slow.add(schema);
+      return [TOO_SLOW];
+    }
     const reason = error instanceof Error ? error.message.slice(0, 300) : String(error);
     throw new EclipticError('INVALID_ARGUMENTS', `the schema cannot be used: ${reason}`, { reason }, error);
   }

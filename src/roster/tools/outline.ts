@@ -148,7 +148,7 @@ export interface SearchQuery {
   readonly limit: number;
 }
 
-/** URANUS: lines that contain a text. A regular expression may take for ever: the thread that runs it is ended in time. */
+/** URANUS: lines that contain a text. A regular expression may take for ever: the process that runs it is ended in time. */
 export function searchFiles(files: readonly SourceFile[], query: SearchQuery): { hits: Hit[]; more: boolean } {
   const { pattern, regex, ignoreCase, path, limit } = query;
   const source = regex ? pattern : pattern.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');

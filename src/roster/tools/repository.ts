@@ -11,7 +11,7 @@ const MAX_COMMITS = 2_000;
 /** Reading history must neither fetch what is missing, nor check signatures with a program that the repository names. */
 const READ_ONLY = ['-c', 'protocol.allow=never', '-c', 'log.showSignature=false', '-c', 'gpg.program=false'];
 
-/** The output, or undefined where git fails or is missing. Blocks: it belongs into a thread of its own. */
+/** The output, or undefined where git fails or is missing. Blocks: it belongs into a process of its own. */
 function git(folder: string, args: readonly string[], input?: string): Buffer | undefined {
   const { PATH, HOME, SYSTEMROOT } = process.env;
   const { status, stdout } = spawnSync('git', ['-C', folder, ...GIT_FLAGS, ...READ_ONLY, ...args], {

@@ -17,7 +17,7 @@ export interface ToolReport {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-/** A call of a tool, as it is sent to its thread. */
+/** A call of a tool, as it is sent to its process. */
 export interface ToolCall {
   readonly tool: string;
   readonly folder: string;
@@ -26,7 +26,7 @@ export interface ToolCall {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** The answer of the thread. */
+/** The answer of the process. */
 export type ToolAnswer =
   | { readonly report: ToolReport }
   | { readonly error: { readonly code: string; readonly message: string } };

@@ -34,7 +34,7 @@ const MAX_REPORT_BYTES = 16 * 1_048_576;
 const MAX_SYMBOLS = 2_000;
 const MAX_LISTED = 10;
 
-/** The tools by their full names. Each blocks: they belong into a thread of their own. */
+/** The tools by their full names. Each blocks: they belong into a process of their own. */
 const TOOLS: Readonly<Record<string, Run>> = {
   'enceladus.secrets': ({ files }) => ({
     findings: findSecrets(files),

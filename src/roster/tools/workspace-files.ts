@@ -58,7 +58,7 @@ interface Rules {
 
 /**
  * Reads the text files of a folder that its `.gitignore` files do not exclude. Links are not followed, and nothing outside
- * is opened. Blocks: it belongs into a thread of its own.
+ * is opened. Blocks: it belongs into a process of its own.
  */
 export function readWorkspace(
   folder: string,
