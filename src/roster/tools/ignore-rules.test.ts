@@ -25,22 +25,7 @@ it('ignores the same paths as git [RT.6]', () => {
   ];
   const paths = [
     ...['a.log', 'keep.log', 'top', 's/top', 'folder', 's/folder/', 'folder/', 'a/b', 's/a/b', 'a/z', 'a/1/2/z', 'a/1'],
-    ...[
-      'deep/x',
-      's/deep/x',
-      'in',
-      'in/1',
-      'in/1/2',
-      '# no',
-      '#yes',
-      'q1',
-      'q',
-      'sp ace',
-      'a1',
-      'd1',
-      'd2',
-      'b2',
-    ],
+    ...['deep/x', 's/deep/x', 'in', 'in/1', 'in/1/2', '# no', '#yes', 'q1', 'q', 'sp ace', 'a1', 'd1', 'd2', 'b2'],
     ...['xy', 'x12y', 'a*', 'ab', 'foo/1', 'foo/1/2', 'end ', 'c', 'nested/c', 'nested/1/c', 'nested/1/2/c'],
   ];
   const folder = mkdtempSync(join(tmpdir(), 'ecliptic-ignore-'));
