@@ -74,6 +74,16 @@ describe('the tools of the roster', () => {
     }
   });
 
+  it('follow imports between scripts of Python in one folder [RT.1]', () => {
+    const scripts = new TestRepository({ 'bin/x.py': 'from y import f\n', 'bin/y.py': 'import x\n' });
+    try {
+      const { findings: cycles } = runTool({ tool: 'jupiter.imports', folder: scripts.folder, args: {} });
+      expect(cycles.map(shown)).toEqual(['import/cycle bin/x.py:1']);
+    } finally {
+      scripts.remove();
+    }
+  });
+
   it('search lines and list symbols [RT.1]', () => {
     const search = (args: object) =>
       runTool({ tool: 'uranus.search', folder, args: { limit: 10, ...args } }).facts.hits;

@@ -206,7 +206,9 @@ function pythonModule(from: string, specifier: string, modules: ReadonlyMap<stri
   const parts = specifier.slice(dots).split('.').filter(Boolean);
   const folder = posix.dirname(from);
   const up = posix.normalize(posix.join(folder, '../'.repeat(Math.max(0, dots - 1))));
-  const roots = dots > 0 ? [up] : ['', 'src'];
+  // A script finds the modules beside it first.
+  const beside = modules.has(posix.join(folder, '__init__.py')) ? [] : [folder];
+  const roots = dots > 0 ? [up] : [...beside, '', 'src'];
   for (const root of roots) {
     // The last part may be a name within the module.
     for (const length of [parts.length, parts.length - 1]) {

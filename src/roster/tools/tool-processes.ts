@@ -135,8 +135,10 @@ function readLine(child: Child, take: (line: string) => void, without: () => voi
 }
 
 function programFile(): string {
-  const name = import.meta.url.endsWith('.ts') ? './tool-process-from-source.mjs' : './tool-process.cjs';
-  return fileURLToPath(new URL(name, import.meta.url));
+  const file = import.meta.url.endsWith('.ts')
+    ? new URL('./tool-process-from-source.mjs', import.meta.url)
+    : new URL('./tool-process.cjs', import.meta.url);
+  return fileURLToPath(file);
 }
 
 function timedOut({ tool }: ToolCall, ms: number): EclipticError {

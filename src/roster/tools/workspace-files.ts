@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readdirSync, readlinkSync, readSync, realpathSync } from 'node:fs';
 import { join, sep } from 'node:path';
-import ignore, { type Ignore } from 'ignore';
 import { EclipticError } from '../../runtime/errors.js';
+import { IgnoreRules } from './ignore-rules.js';
 
 /** What one look at a workspace may take. */
 export interface FileLimits {
@@ -53,7 +53,7 @@ const MAX_IGNORE_BYTES = 262_144;
 interface Rules {
   /** The folder of the `.gitignore`, with a slash at its end, or empty. */
   readonly base: string;
-  readonly rules: Ignore;
+  readonly rules: IgnoreRules;
 }
 
 /**
@@ -81,7 +81,7 @@ export function readWorkspace(
     const own = entries.some((entry) => entry.name === IGNORE_FILE && entry.isFile())
       ? readText(root, `${base}${IGNORE_FILE}`, MAX_IGNORE_BYTES).text
       : undefined;
-    const added = own !== undefined ? { base, rules: ignore({ allowRelativePaths: true }).add(own) } : undefined;
+    const added = own !== undefined ? { base, rules: new IgnoreRules(own) } : undefined;
     if (added) allRules.push(added);
     const rules = added ? [...above, added] : above;
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
@@ -141,8 +141,8 @@ function foldersOf(path: string): string[] {
 function isIgnored(rules: readonly Rules[], path: string): boolean {
   for (let at = rules.length - 1; at >= 0; at--) {
     const { base, rules: own } = rules[at]!;
-    const { ignored, unignored } = own.test(path.slice(base.length));
-    if (ignored || unignored) return ignored;
+    const isIgnored = own.test(path.slice(base.length));
+    if (isIgnored !== undefined) return isIgnored;
   }
   return false;
 }
