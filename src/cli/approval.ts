@@ -81,14 +81,13 @@ function decide(verdict: Verdict, summary: string, done: string) {
     args: ['ID', 'ID...'],
     examples: ['01JCQX4M0V7Y8Z9ABCDEFGHJKM', '01JCQX4M0V7Y8Z9ABCDEFGHJKM@3f9a   # on another device of yours'],
     async run({ call, words: given, output }) {
-      const [known, { foreign }] = await Promise.all([call('approvals', { all: true }), elsewhere(call)]);
-      const isHere = (id: string) => known.some((item) => item.id.startsWith(id)) || !match(id, foreign);
-      const own = given.filter((id) => !id.includes('@') && isHere(id));
-      const away = given.filter((id) => !own.includes(id));
+      const away = given.filter((id) => id.includes('@'));
+      const own = given.filter((id) => !id.includes('@'));
       if (own.length > 0) {
         const decided = await call('approvals.decide', { verdict, ids: own });
         output.value(decided, () => decided.map((item) => `${item.summary}: ${done}`).join('\n'));
       }
+      const { foreign } = away.length > 0 ? await elsewhere(call) : { foreign: [] };
       for (const id of away) {
         const found = match(id, foreign);
         // A request that waits no longer is on no list; its device knows what became of it.
