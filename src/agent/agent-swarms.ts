@@ -114,17 +114,15 @@ export class AgentSwarms {
     const { runtime, sender, undertake } = this.#components;
     const from = sender.agentId;
     const thread = `swarm:${swarmId}`;
-    const session = this.coordinator.getSwarm(swarmId);
-    const capabilities = session?.subTasks.find(({ id }) => id === subTask)?.requiredCapabilities ?? [];
-    const asker = session?.creator;
     const about = {
       id: runtime.id(),
       taskDescription,
       input,
       from,
       thread,
-      capabilities,
-      asker,
+      // Of the message that gives the work: the swarm's document may come later.
+      capabilities: work.requiredCapabilities,
+      asker: work.creator,
       resumed: false,
       signal,
     };

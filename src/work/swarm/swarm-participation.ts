@@ -19,6 +19,8 @@ import { type SwarmSession, sharedHeader, sharedSubTask } from './swarm-session.
 /** A sub-task in the hands of a worker. */
 export interface WorkInHand extends Work {
   readonly swarmId: string;
+  /** The agent that the work is done for. */
+  readonly creator: string;
   /** Aborted when the sub-task was given to another member, or the swarm has ended. */
   readonly signal: AbortSignal;
   progress(value: unknown): void;
@@ -344,7 +346,9 @@ export class SwarmParticipation {
     const done = (finding: Finding) => {
       if (isCurrent()) this.#worked(lease, finding, used);
     };
-    this.#components.work({ ...work, swarmId: this.swarmId, signal: controller.signal, progress })?.then(
+    // Work is taken of seats only, which a member knows from the swarm's opening.
+    const { creator } = this.machine.swarm!;
+    this.#components.work({ ...work, swarmId: this.swarmId, creator, signal: controller.signal, progress })?.then(
       (value) => done(toFinding({ value })),
       (error: unknown) => done(toFinding({ error })),
     );
