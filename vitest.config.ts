@@ -27,7 +27,7 @@ export default defineConfig({
     globalSetup: 'test/threads-from-source.ts',
     pool: 'forks',
     // Most tests wait for timers and other processes.
-    maxWorkers: 5,
+    maxWorkers: 3,
     // Nodes that tests start take a free port.
     env: { PORT: '0' },
     projects: [

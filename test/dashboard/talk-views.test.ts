@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { InvocationRecord } from '../../src/mcp/invocations.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { MARKUP } from './agents/desk.js';
 import { browse } from './browser.js';
 
@@ -79,8 +79,12 @@ describe('the views of conversations', () => {
         await node.call('send', { as: 'sun', to: 'desk', payload, type: 'notification', thread: `t-${number % 3}` });
       }
       await node.call('send', { as: 'sun', to: 'desk', payload: 'hay', type: 'notification', thread: 'hay' });
+      // The journal is written after the messages were delivered.
+      const inJournal = async () => (await node.run('log', '--text', 'hay', '--json')).stdout.includes('hay');
+      await until(inJournal, 'the journal has the last message');
       const { page, faults } = await browse(cluster);
       await page.goto(node.ready.page);
+      await page.getByRole('heading').first().waitFor();
       await page.keyboard.press('/');
       await page.keyboard.type('needle');
       await page.keyboard.press('Enter');
