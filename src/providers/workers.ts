@@ -8,6 +8,7 @@ import { jsonIn } from '../runtime/json-text.js';
 import type { Store } from '../store/store.js';
 import type { ActionGate } from '../system/approvals/action-gate.js';
 import { isWithin } from '../system/jail/mounts.js';
+import type { JailSettings } from '../system/process/jail-settings.js';
 import { type CredentialSource, DEFAULT_WORKSPACE } from '../system/secrets/credential-source.js';
 import { a2aConfig, type RemoteAgentsSettings, remoteAgents } from './a2a/remote-agents.js';
 import { ACPClientAdapter, type ACPConfig, type ACPResult, type ACPTask } from './acp/acp-client.js';
@@ -111,11 +112,13 @@ export class Workers {
   async #start(agent: Agent, init: WorkerInit, place: WorkerPlace): Promise<void> {
     const { providers, lanes } = this.#components;
     const { type, lane: laneId = agent.id, concurrency = CONCURRENCY, healthMs } = init;
+    const config = this.#configOf(agent, init);
+    // Without a repository to look for, a provider is registered at once: work may come in the same turn.
     await providers.register(
       {
         ...place,
         type,
-        config: await this.#configOf(agent, init),
+        config: config instanceof Promise ? await config : config,
         workspaceId: DEFAULT_WORKSPACE,
         concurrencyLimit: concurrency,
         ...(usesLane(init) && { laneId: lanes.open(laneId).id }),
@@ -126,9 +129,18 @@ export class Workers {
   }
 
   /** A jailed program that runs on works in the worktrees of its agent, and may read their repository. */
-  async #configOf(agent: Agent, { type, config, worktree, lane: laneId = agent.id }: WorkerInit) {
+  #configOf(agent: Agent, init: WorkerInit) {
+    const { type, config, worktree } = init;
     if (type === 'a2a') return a2aConfig(config);
     if ((type !== 'acp' && type !== 'command') || !config.jail || !worktree) return config;
+    return this.#jailedConfigOf(agent, init.lane ?? agent.id, { ...config, jail: config.jail });
+  }
+
+  async #jailedConfigOf<Config extends { jail: JailSettings; cwd?: string | undefined }>(
+    agent: Agent,
+    laneId: string,
+    config: Config,
+  ) {
     const { worktrees, lanes } = this.#components;
     const { jail, cwd = lanes.open(laneId).folder } = config;
     const write = [...(jail.write ?? []), worktrees.folderOf(agent.id)];

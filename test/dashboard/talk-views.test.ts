@@ -99,10 +99,18 @@ describe('the views of conversations', () => {
       await page.getByText('No message of the journal has these words.').waitFor();
 
       await page.goto(`${node.ready.http}/#/mail`);
-      await page.getByRole('searchbox', { name: 'Search conversations' }).fill('needle 128');
-      await page.keyboard.press('Enter');
       const threads = page.getByRole('table', { name: 'Conversations' });
-      await threads.getByRole('link', { name: 'needle 128' }).click();
+      const thread = threads.getByRole('link', { name: 'needle 128' });
+      const search = page.getByRole('searchbox', { name: 'Search conversations' });
+      await until(async () => {
+        await search.fill('needle 128');
+        await search.press('Enter');
+        return thread.waitFor({ timeout: 5_000 }).then(
+          () => true,
+          () => false,
+        );
+      }, 'the conversation is found');
+      await thread.click();
       const talk = page.locator('.talk li');
       await talk.first().waitFor();
       expect(await talk.count()).toBe(43);
