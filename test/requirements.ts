@@ -1533,6 +1533,11 @@ const rosterTools = section('tools of the roster', '', [
     'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
   ],
   ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  [
+    'RT.9',
+    'nodes',
+    'The tools of a role do tasks, proposals, plans and parts of swarms for other nodes, also where only that role is configured.',
+  ],
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
