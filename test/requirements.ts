@@ -1548,7 +1548,21 @@ const evidence = section('evidence', 'EV.', [
   ['EV.4', 'mesh', 'The licences of all packages are listed and allowed; a bill of materials lists what users get.'],
 ]);
 
+const realFaults = section('faults', 'FX.', [
+  [
+    'FX.1',
+    'nodes',
+    'Work of every kind survives cuts, one-way cuts and packet loss between nodes in their own networks.',
+  ],
+  ['FX.2', 'nodes', 'Work of every kind survives a frozen node.'],
+  ['FX.3', 'nodes', 'Work of every kind survives clocks that jump ahead and back.'],
+  ['FX.4', 'nodes', 'A full disk refuses what cannot be stored, is reported, and loses nothing.'],
+  ['FX.5', 'nodes', 'A read-only data folder keeps a node from starting, with the reason, and stays unchanged.'],
+  ['FX.6', 'nodes', 'A slow disk loses nothing and does not slow down other nodes.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...realFaults,
   ...evidence,
   ...rosterTools,
   ...firstMinutes,

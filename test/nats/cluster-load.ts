@@ -23,15 +23,17 @@ export class MailLoad {
   readonly #from: ProcessNode;
   readonly #to: ProcessNode;
   readonly #echo: boolean;
+  readonly #everyMs: number;
   #isOver = false;
   #running: Promise<void> = Promise.resolve();
   sent = 0;
   lastId = '';
 
-  constructor(from: ProcessNode, to: ProcessNode, { echo = true } = {}) {
+  constructor(from: ProcessNode, to: ProcessNode, { echo = true, everyMs = EVERY_MS } = {}) {
     this.#from = from;
     this.#to = to;
     this.#echo = echo;
+    this.#everyMs = everyMs;
   }
 
   begin(): void {
@@ -58,7 +60,7 @@ export class MailLoad {
       expect(stored).toBe(true);
       this.lastId = messageId!;
       this.sent++;
-      await delay(EVERY_MS);
+      await delay(this.#everyMs);
     }
   }
 
