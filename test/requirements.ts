@@ -1559,6 +1559,8 @@ const realFaults = section('faults', 'FX.', [
   ['FX.4', 'nodes', 'A full disk refuses what cannot be stored, is reported, and loses nothing.'],
   ['FX.5', 'nodes', 'A read-only data folder keeps a node from starting, with the reason, and stays unchanged.'],
   ['FX.6', 'nodes', 'A slow disk loses nothing and does not slow down other nodes.'],
+  ['FX.7', 'nodes', 'Three nodes under mixed load use no more memory, descriptors, timers and disk, and lose nothing.'],
+  ['FX.8', 'nodes', 'Growth is told from scatter by the trend of a series.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

@@ -106,6 +106,7 @@ async function ledgerOf(at: ProcessNode, from: ProcessNode): Promise<Ledger> {
 /** Members on several nodes that take and release the same paths. */
 export class LeaseLoad {
   readonly faults: string[] = [];
+  readonly #holdMs: number;
   readonly #held = new Map<string, { holder: string; since: number }>();
   readonly #tokens = new Map<string, { token: number; holder: string }>();
   readonly #clients: RawClient[] = [];
@@ -113,8 +114,12 @@ export class LeaseLoad {
   #running: Promise<unknown> = Promise.resolve();
   grants = 0;
 
-  static async begin(nodes: readonly ProcessNode[], checkout: string): Promise<LeaseLoad> {
-    const load = new LeaseLoad();
+  private constructor(holdMs: number) {
+    this.#holdMs = holdMs;
+  }
+
+  static async begin(nodes: readonly ProcessNode[], checkout: string, { holdMs = HOLD_MS } = {}): Promise<LeaseLoad> {
+    const load = new LeaseLoad(holdMs);
     const calls = await Promise.all(nodes.map((node) => load.#attach(node, checkout)));
     load.#running = Promise.all(calls.map((call, at) => load.#compete(nodes[at]!.name, call)));
     return load;
@@ -153,10 +158,10 @@ export class LeaseLoad {
       const text = await call({ action: 'take', paths: [path] });
       const token = Number(/, token (\d+)/.exec(text)?.[1] ?? 0);
       if (token > 0) this.#granted(path, holder, token, asked);
-      await delay(HOLD_MS * Math.random());
+      await delay(this.#holdMs * Math.random());
       this.#held.delete(path);
       if (!text.startsWith('Nothing was taken')) await call({ action: 'release', paths: [path] });
-      await delay(HOLD_MS * Math.random());
+      await delay(this.#holdMs * Math.random());
     }
   }
 
