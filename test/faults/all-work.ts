@@ -27,12 +27,15 @@ export function agentsOf(cluster: Cluster, name: string): Config {
   };
 }
 
-/** Makes nodes one mesh, and waits until each knows all agents. */
-export async function meshOf(nodes: readonly ProcessNode[]): Promise<void> {
+/** Makes nodes one mesh, and waits until each knows all agents, with `more` than those that do every kind of work. */
+export async function meshOf(nodes: readonly ProcessNode[], more = 0): Promise<void> {
   const [host, ...guests] = nodes;
   for (const guest of guests) await host!.admit(guest, { tiers: [0, 1, 2, 3] });
   for (const node of nodes) {
-    await until(async () => (await node.agents()).length === AGENTS * nodes.length, `${node.name} knows all agents`);
+    await until(
+      async () => (await node.agents()).length === AGENTS * nodes.length + more,
+      `${node.name} knows all agents`,
+    );
   }
 }
 
