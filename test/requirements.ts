@@ -1560,7 +1560,11 @@ const realFaults = section('faults', 'FX.', [
   ['FX.5', 'nodes', 'A read-only data folder keeps a node from starting, with the reason, and stays unchanged.'],
   ['FX.6', 'nodes', 'A slow disk loses nothing and does not slow down other nodes.'],
   ['FX.7', 'nodes', 'Three nodes under mixed load use no more memory, descriptors, timers and disk, and lose nothing.'],
-  ['FX.9', 'nodes', 'A node that is put back from an old copy gets its later document changes from the others, and goes on.'],
+  [
+    'FX.9',
+    'nodes',
+    'A node that is put back from an old copy gets its later document changes from the others, and goes on.',
+  ],
   ['FX.10', 'nodes', 'A node that runs out of memory has lost and doubled nothing when it runs again.'],
   ['FX.8', 'nodes', 'Growth is told from scatter by the trend of a series.'],
 ]);
