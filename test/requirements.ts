@@ -1274,6 +1274,11 @@ const worktrees = section('worktrees', '', [
   ['WT.15', 'providers', 'Without git, a repository or a commit the task is refused, and told what to do.'],
   ['WT.18', 'providers', 'A real Claude Code edits a file in the worktree of its task; its answer has the branch.'],
   ['WT.19', 'providers', 'The answer to a plain request, or to a task of mesh_task, names the branch with the work.'],
+  [
+    'WT.20',
+    'providers',
+    'No command of the node’s git reads settings or hooks of a repository, which a jailed program may rewrite at any moment.',
+  ],
   ['WT.16', 'providers', 'Agents over ACP and programs that run on work in the folder of each task.'],
   [
     'WT.17',
