@@ -1538,10 +1538,23 @@ const rosterTools = section('tools of the roster', '', [
     'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
   ],
   ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  [
+    'RT.9',
+    'nodes',
+    'The tools of a role do tasks, proposals, plans and parts of swarms for other nodes, also where only that role is configured.',
+  ],
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const evidence = section('evidence', 'EV.', [
+  ['EV.1', 'mesh', 'The evidence page has a row for each line of the contract.'],
+  ['EV.2', 'mesh', 'Its figures come from the results of runs; one that was typed by hand shows.'],
+  ['EV.3', 'mesh', 'A part whose command is missing, fails or prints no figures has failed.'],
+  ['EV.4', 'mesh', 'The licences of all packages are listed and allowed; a bill of materials lists what users get.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...evidence,
   ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
