@@ -50,7 +50,7 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
           });
           task = /Task (\S+) offered/.exec(said)![1]!;
           // Offered means stored; it reaches alice a moment later, which ends her wait.
-          return { tool: 'mesh_inbox', input: { wait_s: 60 } };
+          return { tool: 'mesh_inbox', input: { wait_s: 25 } };
         },
         { tool: 'mesh_task', input: { action: 'list' } },
         { tool: 'mesh_state', input: { action: 'set', key: 'plan.step', value: 'review' } },
