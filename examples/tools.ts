@@ -15,13 +15,13 @@ mars.tool(
     return a + b;
   },
 );
+mars.resource({ uri: 'memory://rules', name: 'rules', mimeType: 'text/plain' }, () => 'Be kind.');
+mars.prompt({ name: 'greet', arguments: [{ name: 'who', required: true }], template: 'Say hello to {{who}}.' });
 // A long call is a task for MCP clients that know tasks; for agents it is a call like any other.
 mars.tool('report', { description: 'Writes the report.', tasks: 'optional', timeoutMs: 3_600_000 }, (_, call) => {
   call.progress(1, 3, 'reading');
   return 'All is well.';
 });
-mars.resource({ uri: 'memory://rules', name: 'rules', mimeType: 'text/plain' }, () => 'Be kind.');
-mars.prompt({ name: 'greet', arguments: [{ name: 'who', required: true }], template: 'Say hello to {{who}}.' });
 
 assert.deepEqual(
   sun.mcp.tools.map(({ name, agent }) => [name, agent]),
