@@ -1536,7 +1536,17 @@ const rosterTools = section('tools of the roster', '', [
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const simulation = section('the whole fabric in simulation', '', [
+  ['SIM.1', 'nodes', 'Whole nodes under random work and faults keep every line of the contract, and come to rest.'],
+  [
+    'SIM.2',
+    'nodes',
+    'A seed gives the same history each time, and a failing one is shortened to the events that it needs.',
+  ],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...simulation,
   ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
