@@ -1547,6 +1547,33 @@ const rosterTools = section('tools of the roster', '', [
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const toolTasks = section('tool calls as tasks', '', [
+  ['MT.1', 'mcp', 'The official client follows a tool call as a task to its result, in both generations of tasks.'],
+  ['MT.2', 'mcp', 'A task asks its caller, as often as the tool needs, and goes on with the answers.'],
+  ['MT.3', 'mcp', 'A caller cancels its task, and the handler is told.'],
+  [
+    'MT.4',
+    'mcp',
+    'Tasks outlast their node: ends can be read, questions can be answered, and a call that was under way has failed and is not made again.',
+  ],
+  ['MT.5', 'mcp', 'A task belongs to its caller; for others it does not exist.'],
+  ['MT.6', 'mcp', 'Tasks have shares and a time to live, and are listed in pages.'],
+  [
+    'MT.7',
+    'mcp',
+    'A tool that can be a task is an ordinary tool for agents, and for clients without tasks where it allows that.',
+  ],
+]);
+
+const simulation = section('the whole fabric in simulation', '', [
+  ['SIM.1', 'nodes', 'Whole nodes under random work and faults keep every line of the contract, and come to rest.'],
+  [
+    'SIM.2',
+    'nodes',
+    'A seed gives the same history each time, and a failing one is shortened to the events that it needs.',
+  ],
+]);
+
 const evidence = section('evidence', 'EV.', [
   ['EV.1', 'mesh', 'The evidence page has a row for each line of the contract.'],
   ['EV.2', 'mesh', 'Its figures come from the results of runs; one that was typed by hand shows.'],
@@ -1556,6 +1583,7 @@ const evidence = section('evidence', 'EV.', [
 
 export const requirements: readonly Requirement[] = [
   ...evidence,
+  ...simulation,
   ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
@@ -1610,4 +1638,5 @@ export const requirements: readonly Requirement[] = [
   ...chats,
   ...benchmarks,
   ...tasksAtOnce,
+  ...toolTasks,
 ];
