@@ -50,6 +50,11 @@ export class DirectPath {
   readonly #observability: A2AObservability;
   readonly #dispatcher: Dispatcher;
   readonly #enabled: boolean;
+  #lookUps = 0;
+  /** The last of several sends to one recipient, whose result its successors share while they would report the same. */
+  #told: RegistryEntry | undefined;
+  #toldMs = 0;
+  #result: Promise<RoutingResult> | undefined;
 
   constructor(components: DirectPathComponents) {
     this.#runtime = components.runtime;
@@ -67,15 +72,14 @@ export class DirectPath {
   // beyond that costs some nanoseconds. Split into small functions, a request takes 300 ns instead of 220.
 
   /** Sends a notification without a thread or metadata. Undefined if it must take the general path. */
-  send(source: RegistryEntry, to: Recipient, payload: unknown): RoutingResult | undefined {
+  send(source: RegistryEntry, to: Recipient, payload: unknown): Promise<RoutingResult> | undefined {
     let target = source.latest;
     let capability: string | undefined;
     if (typeof to !== 'string') {
       capability = capabilityOf(to);
       target = this.#choose(source, capability);
-    } else if (target === undefined || target.address !== to || !target.registered) {
-      target = this.#registry.entry(to);
-      if (target !== undefined) source.latest = target;
+    } else if (!source.repeats || target === undefined || target.address !== to || !target.registered) {
+      target = this.#lookUp(source, to);
     }
     if (target === undefined) return undefined;
     const responder = target.ready?.responder;
@@ -105,7 +109,10 @@ export class DirectPath {
       this.#dispatcher.rules.onHandlerError(address, envelope, error);
     }
     this.#dispatcher.endRun();
-    return { delivered: true, path: 'local', targetAgentId: address, latencyMs: latency.ms };
+    const { ms } = latency;
+    if (target === this.#told && ms === this.#toldMs) return this.#result;
+    const result: RoutingResult = { delivered: true, path: 'local', targetAgentId: address, latencyMs: ms };
+    return source.repeats && capability === undefined ? this.#share(target, result) : Promise.resolve(result);
   }
 
   /** Sends a request, and resolves with its answer. Undefined if it must take the general path. */
@@ -121,9 +128,8 @@ export class DirectPath {
     if (typeof to !== 'string') {
       capability = capabilityOf(to);
       target = this.#choose(source, capability);
-    } else if (target === undefined || target.address !== to || !target.registered) {
-      target = this.#registry.entry(to);
-      if (target !== undefined) source.latest = target;
+    } else if (!source.repeats || target === undefined || target.address !== to || !target.registered) {
+      target = this.#lookUp(source, to);
     }
     if (target === undefined) return undefined;
     const responder = target.ready?.responder;
@@ -163,6 +169,29 @@ export class DirectPath {
     if (started !== UNTIMED) this.#dispatcher.handled(started);
     this.#dispatcher.endRun();
     return Promise.resolve(answer);
+  }
+
+  /**
+   * The recipient with that address. Noted with its sender only now and then: where senders change their recipients, each
+   * note would write to memory that no cache holds.
+   */
+  #lookUp(source: RegistryEntry, to: string): RegistryEntry | undefined {
+    const target = this.#registry.entry(to);
+    if (target === undefined) return undefined;
+    if (target === source.latest) source.repeats = true;
+    else {
+      if (source.repeats) source.repeats = false;
+      if ((this.#lookUps++ & 7) === 0) source.latest = target;
+    }
+    return target;
+  }
+
+  /** Making a result and resolving its promise, for which V8 looks for a `then`, is a tenth of a send. */
+  #share(target: RegistryEntry, result: RoutingResult): Promise<RoutingResult> {
+    this.#told = target;
+    this.#toldMs = result.latencyMs;
+    this.#result = Promise.resolve(Object.freeze(result));
+    return this.#result;
   }
 
   /**
