@@ -14,6 +14,8 @@ export class RegistryEntry implements Party {
   sandboxId: string | undefined;
   /** The only receiver of a local agent, while nothing keeps a message from going straight to it. Set by the mailbox. */
   ready: Receiver | undefined;
+  /** Earlier registrations have lower numbers. */
+  readonly order: number;
   /** False once the agent is unregistered. */
   registered: boolean;
   /** Do this agent's messages go where the one before them went? Otherwise `latest` is not worth a look. */
@@ -21,8 +23,6 @@ export class RegistryEntry implements Party {
   /** A recent recipient of this agent's messages. */
   latest: RegistryEntry | undefined;
   readonly node: string | undefined;
-  /** Earlier registrations have lower numbers. */
-  readonly order: number;
   card: AgentCard;
   mailbox: Mailbox | undefined;
   /** As on the card: undefined for an agent that takes every kind of work. */
@@ -37,11 +37,11 @@ export class RegistryEntry implements Party {
     this.tier = card.tier;
     this.sandboxId = card.sandboxId;
     this.ready = undefined;
+    this.order = order;
     this.registered = true;
     this.repeats = false;
     this.latest = undefined;
     this.node = card.node;
-    this.order = order;
     this.card = card;
     this.mailbox = undefined;
     this.status = card.status;
