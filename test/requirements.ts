@@ -1412,6 +1412,7 @@ const agentSessions = section('sessions of coding agents', '', [
     'providers',
     'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
   ],
+  ['AP.6', 'providers', 'Nor does it count against the time limit of a plain request, up to a day.'],
   ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
 ]);
 
