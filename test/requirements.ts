@@ -1309,6 +1309,11 @@ const radar = section('conflict radar', '', [
     'onramp',
     'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
   ],
+  [
+    'RD.11',
+    'onramp',
+    'An operation of git that was stopped is one event, and the agents that would have lost HEAD, index or files are told.',
+  ],
   ['RD.10', 'onramp', 'The dashboard shows changed files and overlaps.'],
   ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
