@@ -573,6 +573,11 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
     'mcp',
     'A server that wants a login waits for it and says how; a login counts once, is kept in private, is renewed and can be forgotten.',
   ],
+  [
+    'UP11',
+    'mcp',
+    'A node logs in to a server as itself, with client credentials that only their authorization server gets.',
+  ],
 ]);
 
 /** Rules that implementations of A2A get wrong. `protocol` marks those that `src/a2a/protocol/` alone decides. */
