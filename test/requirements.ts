@@ -1536,7 +1536,16 @@ const rosterTools = section('tools of the roster', '', [
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const hardening = section('hardening', '', [
+  [
+    'FZ.1',
+    'mesh',
+    'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
+  ],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...hardening,
   ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
