@@ -1274,6 +1274,11 @@ const worktrees = section('worktrees', '', [
   ['WT.15', 'providers', 'Without git, a repository or a commit the task is refused, and told what to do.'],
   ['WT.18', 'providers', 'A real Claude Code edits a file in the worktree of its task; its answer has the branch.'],
   ['WT.19', 'providers', 'The answer to a plain request, or to a task of mesh_task, names the branch with the work.'],
+  [
+    'WT.20',
+    'providers',
+    'No command of the node’s git reads settings or hooks of a repository, which a jailed program may rewrite at any moment.',
+  ],
   ['WT.16', 'providers', 'Agents over ACP and programs that run on work in the folder of each task.'],
   [
     'WT.17',
@@ -1533,6 +1538,11 @@ const rosterTools = section('tools of the roster', '', [
     'A hostile repository runs nothing, leads nowhere outside its folder, and takes bounded time.',
   ],
   ['RT.7', 'coordination', 'The tools read folders of the caller only; tests run once the owner has allowed it.'],
+  [
+    'RT.9',
+    'nodes',
+    'The tools of a role do tasks, proposals, plans and parts of swarms for other nodes, also where only that role is configured.',
+  ],
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
@@ -1544,8 +1554,26 @@ const hardening = section('hardening', '', [
   ],
 ]);
 
+const simulation = section('the whole fabric in simulation', '', [
+  ['SIM.1', 'nodes', 'Whole nodes under random work and faults keep every line of the contract, and come to rest.'],
+  [
+    'SIM.2',
+    'nodes',
+    'A seed gives the same history each time, and a failing one is shortened to the events that it needs.',
+  ],
+]);
+
+const evidence = section('evidence', 'EV.', [
+  ['EV.1', 'mesh', 'The evidence page has a row for each line of the contract.'],
+  ['EV.2', 'mesh', 'Its figures come from the results of runs; one that was typed by hand shows.'],
+  ['EV.3', 'mesh', 'A part whose command is missing, fails or prints no figures has failed.'],
+  ['EV.4', 'mesh', 'The licences of all packages are listed and allowed; a bill of materials lists what users get.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...hardening,
+  ...evidence,
+  ...simulation,
   ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,

@@ -94,6 +94,8 @@ export interface NodeNetworkInit extends Omit<NetworkInit, 'software' | 'discove
   folder?: string;
   /** @internal Keeps mail for absent nodes instead of NATS. */
   mailRelay?: (runtime: Runtime, nodeKey: string) => MailRelay;
+  /** @internal Identifies the folder instead of its key file, which differs each time that a simulation runs. */
+  place?: string;
 }
 
 /** Starts a node. It keeps the process alive until `stop()`, as a listening server would. */
@@ -116,7 +118,7 @@ export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
  */
 export async function composeNode(init: NodeInit, parts: Parts): Promise<EclipticNode> {
   const { runtime = systemRuntime(), limits = {}, store } = init;
-  const { folder, nats, mailRelay, ...networkInit } = init.network ?? {};
+  const { folder, nats, mailRelay, place, ...networkInit } = init.network ?? {};
   const hold = runtime.hold();
   const deadlines = new DeadlineQueue(runtime);
   parts.add({ name: 'hold on the process', stop: () => hold.cancel() });
@@ -158,7 +160,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const documents = new Documents({ ...mesh, nodeKey: key, signer: identity, network, store });
   const swarms = await Swarms.open({ ...mesh, documents, nodeKey: key, logs }, store);
 
-  const stored = store && (await openRecords({ ...mesh, clock, store, folder, parts }, limits.retention));
+  const stored = store && (await openRecords({ ...mesh, clock, store, folder, place, parts }, limits.retention));
   const { mail, journal } = stored ?? {};
   const sharedThreads = {
     admits: (...asked: Parameters<Swarms['admits']>) => swarms.admits(...asked) || documents.admits(...asked),
@@ -247,7 +249,7 @@ interface Mesh {
 
 /** Everything that a node with a store records: decisions, events, proposals and durable mail. */
 async function openRecords(
-  components: Mesh & { store: Store; clock: SteadyClock; folder: string | undefined },
+  components: Mesh & { store: Store; clock: SteadyClock; folder: string | undefined; place: string | undefined },
   retention: RetentionInit = {},
 ) {
   const { runtime, store, observability, policy, folder, parts } = components;
@@ -261,7 +263,7 @@ async function openRecords(
   const proposals = await ProposalRecords.open(runtime, store);
   parts.add({ name: 'proposals', stop: () => proposals.flush() });
   const place = folder === undefined ? undefined : placeOf(join(folder, 'node.key'));
-  const mail = await Mail.open(components, retention, place);
+  const mail = await Mail.open(components, retention, components.place ?? place);
   parts.add({ name: 'mail', stop: () => mail.stop() });
   const records = { journal, audit, replay: (rows: readonly unknown[]) => replay(rows, policy) };
   return { mail, journal, proposals, records };

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tries } from '../../../test/evidence.js';
 import { literalGlob, normalGlob, overlaps } from './glob.js';
 
 /** Says in another way what a glob means. */
@@ -55,7 +56,7 @@ describe('two globs', () => {
         const shared = PATHS.some((path) => mine.test(path) && theirs.test(path));
         expect(overlaps(normalGlob(one), normalGlob(other)), `${one} and ${other}`).toBe(shared);
       }),
-      { numRuns: process.env.ECLIPTIC_SOAK ? 20_000 : 600 },
+      { numRuns: tries(process.env.ECLIPTIC_SOAK ? 20_000 : 600, 'pairs of globs') },
     );
   });
 

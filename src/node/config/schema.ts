@@ -258,7 +258,10 @@ export const ConfigSchema = z
     $schema: z.string().optional(),
     data: z.string().min(1).optional().describe('The data folder, relative to this file.'),
     log: z.enum(LOG_LEVELS).optional().describe('Log level. Default "info".'),
-    roster: z.boolean().optional().describe('Start the 21 Planetary agents. Default true.'),
+    roster: z
+      .boolean()
+      .optional()
+      .describe('Start the 21 Planetary agents. Default true. With false, only those that "agents" names.'),
     agents: z
       .record(card.id, z.union([AgentConfigSchema, z.array(WorkerSchema).min(1).max(16)]))
       .optional()
