@@ -1551,6 +1551,21 @@ const hardening = section('hardening', '', [
     'FZ.1',
     'mesh',
     'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
+const toolTasks = section('tool calls as tasks', '', [
+  ['MT.1', 'mcp', 'The official client follows a tool call as a task to its result, in both generations of tasks.'],
+  ['MT.2', 'mcp', 'A task asks its caller, as often as the tool needs, and goes on with the answers.'],
+  ['MT.3', 'mcp', 'A caller cancels its task, and the handler is told.'],
+  [
+    'MT.4',
+    'mcp',
+    'Tasks outlast their node: ends can be read, questions can be answered, and a call that was under way has failed and is not made again.',
+  ],
+  ['MT.5', 'mcp', 'A task belongs to its caller; for others it does not exist.'],
+  ['MT.6', 'mcp', 'Tasks have shares and a time to live, and are listed in pages.'],
+  [
+    'MT.7',
+    'mcp',
+    'A tool that can be a task is an ordinary tool for agents, and for clients without tasks where it allows that.',
   ],
 ]);
 
@@ -1628,4 +1643,5 @@ export const requirements: readonly Requirement[] = [
   ...chats,
   ...benchmarks,
   ...tasksAtOnce,
+  ...toolTasks,
 ];
