@@ -1551,6 +1551,9 @@ const hardening = section('hardening', '', [
     'FZ.1',
     'mesh',
     'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
+  ],
+]);
+
 const toolTasks = section('tool calls as tasks', '', [
   ['MT.1', 'mcp', 'The official client follows a tool call as a task to its result, in both generations of tasks.'],
   ['MT.2', 'mcp', 'A task asks its caller, as often as the tool needs, and goes on with the answers.'],
