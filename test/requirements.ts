@@ -883,6 +883,7 @@ const people = section('mailbox for people', 'PM.', [
     'onramp',
     'The owner is told of each item that begins to wait, once, on the desktop and by a webhook that is repeated, with bounds.',
   ],
+  ['PM.6', 'onramp', 'A message that the owner closes without an answer tells a sender that waits for one.'],
   ['PM.5', 'onramp', '`ecliptic watch` rings the terminal when something new waits, unless configured not to.'],
 ]);
 
