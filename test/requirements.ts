@@ -573,6 +573,11 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
     'mcp',
     'A server that wants a login waits for it and says how; a login counts once, is kept in private, is renewed and can be forgotten.',
   ],
+  [
+    'UP11',
+    'mcp',
+    'A node logs in to a server as itself, with client credentials that only their authorization server gets.',
+  ],
 ]);
 
 /** Rules that implementations of A2A get wrong. `protocol` marks those that `src/a2a/protocol/` alone decides. */
@@ -883,6 +888,7 @@ const people = section('mailbox for people', 'PM.', [
     'onramp',
     'The owner is told of each item that begins to wait, once, on the desktop and by a webhook that is repeated, with bounds.',
   ],
+  ['PM.6', 'onramp', 'A message that the owner closes without an answer tells a sender that waits for one.'],
   ['PM.5', 'onramp', '`ecliptic watch` rings the terminal when something new waits, unless configured not to.'],
 ]);
 
@@ -1546,6 +1552,14 @@ const rosterTools = section('tools of the roster', '', [
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const hardening = section('hardening', '', [
+  [
+    'FZ.1',
+    'mesh',
+    'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
+  ],
+]);
+
 const toolTasks = section('tool calls as tasks', '', [
   ['MT.1', 'mcp', 'The official client follows a tool call as a task to its result, in both generations of tasks.'],
   ['MT.2', 'mcp', 'A task asks its caller, as often as the tool needs, and goes on with the answers.'],
@@ -1581,6 +1595,7 @@ const evidence = section('evidence', 'EV.', [
 ]);
 
 export const requirements: readonly Requirement[] = [
+  ...hardening,
   ...evidence,
   ...simulation,
   ...rosterTools,
