@@ -1314,6 +1314,11 @@ const radar = section('conflict radar', '', [
     'onramp',
     'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
   ],
+  [
+    'RD.11',
+    'onramp',
+    'An operation of git that was stopped is one event, and the agents that would have lost HEAD, index or files are told.',
+  ],
   ['RD.10', 'onramp', 'The dashboard shows changed files and overlaps.'],
   ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
@@ -1417,6 +1422,7 @@ const agentSessions = section('sessions of coding agents', '', [
     'providers',
     'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
   ],
+  ['AP.6', 'providers', 'Nor does it count against the time limit of a plain request, up to a day.'],
   ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
 ]);
 
