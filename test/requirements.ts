@@ -1618,6 +1618,7 @@ const realFaults = section('faults', 'FX.', [
     'A node that is put back from an old copy gets its later document changes from the others, and goes on.',
   ],
   ['FX.10', 'nodes', 'A node that runs out of memory has lost and doubled nothing when it runs again.'],
+  ['FX.11', 'nodes', 'Nodes of earlier builds work with present ones, and keep all they have when they are upgraded.'],
   ['FX.8', 'nodes', 'Growth is told from scatter by the trend of a series.'],
 ]);
 

@@ -22,7 +22,7 @@ const CUT_MS = 4_000;
 /** Tables, caches and the heap fill during the first part. */
 const WARM_UP = 1 / 3;
 /** A shorter run is nothing but warm-up: it reports the trends, and does not judge those of memory and disk. */
-const JUDGED_FROM = 8;
+const JUDGED_FROM = 20;
 const MIB = 1_048_576;
 
 /** What is measured, its unit, and the share by which it may grow over the rest of the run. */
