@@ -93,6 +93,12 @@ export interface A2AClientInit extends Reach, InterfacePreference {
   requireSignature?: boolean;
 }
 
+/** An interface of a card that another room speaks. */
+export interface Bound {
+  readonly chosen: Exclude<ChosenInterface, { readonly binding: 'simple' }>;
+  connect(headers: Readonly<Record<string, string>>): Transport;
+}
+
 export interface Outgoing {
   readonly message: string | readonly Part[] | Omit<Message, 'role' | 'messageId'>;
   readonly messageId?: string;
@@ -115,15 +121,15 @@ export class A2AClient {
   readonly #headers: Readonly<Record<string, string>>;
   #verdict: Promise<SignatureVerdict> | undefined;
 
-  private constructor(runtime: Runtime, init: A2AClientInit, fetched: FetchedCard) {
+  private constructor(runtime: Runtime, init: A2AClientInit, fetched: FetchedCard, bound?: Bound) {
     this.#runtime = runtime;
     this.#init = init;
     this.#fetched = fetched;
-    this.chosen = chooseInterface(fetched.card, init);
+    this.chosen = bound?.chosen ?? chooseInterface(fetched.card, init);
     this.#chain = init.agent === undefined ? init.chain : extendDelegation(init.chain ?? [], init.agent);
     this.#headers = this.#commonHeaders();
     this.#connections = new Connections();
-    this.#transport = this.#connect();
+    this.#transport = bound ? bound.connect(this.#headers) : this.#connect();
   }
 
   /** Fetches the card and chooses an interface. A missing card is an error of `CardSource.fetch`. */
@@ -148,6 +154,12 @@ export class A2AClient {
   static simple(runtime: Runtime, init: A2AClientInit): A2AClient {
     const card = readCard({ name: 'unknown', version: '0' });
     return new A2AClient(runtime, { ...init, binding: 'simple' }, { url: init.url, card, document: {} });
+  }
+
+  /** @internal Over a binding of another room, with a card that came over it. */
+  static over(runtime: Runtime, init: Omit<A2AClientInit, 'url'>, card: AgentCard, bound: Bound): A2AClient {
+    const { url } = bound.chosen;
+    return new A2AClient(runtime, { ...init, url }, { url, card, document: { ...card } }, bound);
   }
 
   get card(): AgentCard {
