@@ -21,6 +21,7 @@ const library = [
   'bridges/ai-sdk',
   'bridges/openai-agents',
   'bridges/langgraph',
+  'bridges/a2a-sdk',
 ];
 const licences = await bundle(
   [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-process'],

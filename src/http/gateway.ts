@@ -2,8 +2,8 @@ import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import { GrpcBinding, type GrpcInit } from '../a2a/grpc/grpc-binding.js';
 import type { MeshBinding } from '../a2a/mesh/mesh-binding.js';
 import { MESH_BINDING, meshUrl } from '../a2a/mesh/mesh-protocol.js';
-import { A2AServer } from '../a2a/server/a2a-server.js';
 import type { AgentInterface } from '../a2a/protocol/types.js';
+import { A2AServer } from '../a2a/server/a2a-server.js';
 import type { A2AOffersInit } from '../a2a/server/offer.js';
 import type { OperatorTasks } from '../a2a/server/operator-tasks.js';
 import type { AgentAbout, Profiles } from '../a2a/server/profiles.js';
@@ -165,7 +165,6 @@ export class Gateway {
     this.#a2aMesh?.serve({
       performHere: (operation, params, terms) => operations.performHere(operation, params, terms),
       extensionsOf: this.#a2a.binding.extensionsOf,
-      agentsFor,
       card: (agent, viewer) => this.#a2a.cards.presented(agent, viewer, meshInterfaces(nodeKey, agent)),
     });
     const chat = { runtime, operations, agents: new ChatAgents(components) };

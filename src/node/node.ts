@@ -3,6 +3,7 @@ import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import type { MeshBinding } from '../a2a/mesh/mesh-binding.js';
 import { connectOverMesh, type MeshClientInit } from '../a2a/mesh/mesh-client.js';
 import { type MeshTarget, targetOf } from '../a2a/mesh/mesh-protocol.js';
+import { MeshTransport } from '../a2a/mesh/mesh-transport.js';
 import { type Profiles, SharedProject, StoreProfiles } from '../a2a/server/profiles.js';
 import { MemoryTaskRecords, StoreTaskRecords } from '../a2a/server/task-records.js';
 import { Agent, type AgentComponents } from '../agent/agent.js';
@@ -19,12 +20,12 @@ import { Gateway, type GatewayInit } from '../http/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { Entry } from '../mcp/catalogue.js';
 import type { McpService } from '../mcp/service.js';
+import { splitAddress } from '../mesh/address.js';
 import type { AuditLog } from '../mesh/audit/audit-log.js';
 import type { JournalLog, replay } from '../mesh/audit/journal-log.js';
 import type { ChannelManager } from '../mesh/channel-manager.js';
 import type { EnvelopeFactory } from '../mesh/envelope.js';
 import type { A2AObservability } from '../mesh/observability.js';
-import { splitAddress } from '../mesh/address.js';
 import type { Policy } from '../mesh/policy.js';
 import { type MetricFamily, messageFamilies, toPrometheus } from '../mesh/prometheus.js';
 import type { AgentRegistry } from '../mesh/registry.js';
@@ -42,6 +43,7 @@ import type { ProviderRegistry } from '../providers/registry/registry.js';
 import { within } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
+import type { Runtime } from '../runtime/runtime.js';
 import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
 import { nodeFamilies } from '../telemetry/node-metrics.js';
@@ -207,17 +209,25 @@ export class EclipticNode {
     return connectOverMesh({ runtime, binding }, { target: this.meshTarget(agent), caller, awayMs }, init);
   }
 
+  /** @internal For `ecliptic/a2a-sdk`. */
+  a2aTransport(target: MeshTarget, as?: string, awayMs?: number): MeshTransport {
+    const { runtime, a2aMesh: binding } = this.#components;
+    const caller = (as === undefined ? this.operator() : this.agentById(as)).id;
+    return new MeshTransport(runtime, binding, { target, caller, awayMs });
+  }
+
+  /** @internal */
+  get runtime(): Runtime {
+    return this.#components.runtime;
+  }
+
   /** @internal The node and the agent that a name or an address means. */
   meshTarget(address: string): MeshTarget {
     const { id, node } = splitAddress(address);
     if (node === undefined) return targetOf(this.registry.candidate(id).address, this.key);
     const isOwn = this.key === node;
-    return { node: isOwn || !this.network ? node : this.network.find(node).node, agent: id };
-  }
-
-  /** @internal A2A between the agents of the mesh. */
-  get a2aMesh(): MeshBinding {
-    return this.#components.a2aMesh;
+    const agent = id === '' ? undefined : id;
+    return { node: isOwn || !this.network ? node : this.network.find(node).node, agent };
   }
 
   /** Counters, histograms, queues, peers and memory in Prometheus' text format, as `/metrics` serves them. */

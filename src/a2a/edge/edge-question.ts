@@ -24,7 +24,6 @@ const QuestionSchema = z.object({
 });
 export type Question = z.infer<typeof QuestionSchema>;
 
-
 /** Operations among the owner's devices, which answer for one caller of all of them. */
 export function edgeProtocol(network: Pick<Network, 'isOwnerDevice'>): OperationProtocol<Question> {
   return {

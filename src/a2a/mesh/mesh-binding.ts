@@ -10,15 +10,12 @@ import { cutText } from '../../runtime/text.js';
 import { OperationExchange, type Patience, unreachable } from '../edge/operation-exchange.js';
 import { readCursor } from '../protocol/headers.js';
 import type { Method } from '../protocol/json-rpc.js';
-import { readSendMessageRequest } from '../protocol/read-requests.js';
 import { withJsonNames } from '../protocol/reading.js';
-import { sendFacts } from '../protocol/task-rules.js';
 import type { AgentCard, AgentExtension } from '../protocol/types.js';
 import { metadataIn } from '../server/json-rpc-binding.js';
 import { type Operation, type Outcome, type RequestTerms, tenantIn } from '../server/operations.js';
 import { readEnvelope, requireNewest, VERSION } from '../server/request-context.js';
-import type { AgentRequest } from '../server/task-service.js';
-import { MESH_METHODS, type MeshQuestion, type MeshTarget, meshProtocol } from './mesh-protocol.js';
+import { MESH_METHODS, type MeshQuestion, meshProtocol } from './mesh-protocol.js';
 
 export interface MeshBindingComponents {
   runtime: Runtime;
@@ -31,8 +28,6 @@ export interface MeshBindingComponents {
 export interface MeshTasks {
   performHere(operation: Operation, params: unknown, terms: RequestTerms): Promise<Outcome>;
   extensionsOf(agent: string | undefined): readonly AgentExtension[];
-  /** The agents, here and on other nodes, that could take such a task. */
-  agentsFor(wanted: AgentRequest): readonly string[];
   /** The card of an agent, or of the node, as it is served over the mesh. */
   card(agent: string | undefined, viewer: Party): AgentCard;
 }
@@ -77,12 +72,12 @@ export class MeshBinding {
   }
 
   /** Asks a node, which may be this one. Fails with `PEER_UNREACHABLE` while it is away. */
-  async ask(target: MeshTarget, question: MeshQuestion, patience: Patience): Promise<Outcome> {
+  async ask(node: string, question: MeshQuestion, patience: Patience): Promise<Outcome> {
     const { nodeKey } = this.#components;
-    this.#requireMayAsk(target, question);
-    if (target.node === nodeKey) return this.#answer(question, patience.onGone ?? (() => () => {}), undefined);
-    if (this.#exchange) return this.#exchange.ask(target.node, question, patience);
-    throw unreachable(target.node, 'this node has no network', 'not-delivered');
+    this.#requireMayAsk(node, question);
+    if (node === nodeKey) return this.#answer(question, patience.onGone ?? (() => () => {}), undefined);
+    if (this.#exchange) return this.#exchange.ask(node, question, patience);
+    throw unreachable(node, 'this node has no network', 'not-delivered');
   }
 
   /** Calls back once when that node is there again. Returns a function that ends the wait. */
@@ -91,13 +86,14 @@ export class MeshBinding {
   }
 
   /** This node's own rules; the other node decides by its own. */
-  #requireMayAsk({ node, agent }: MeshTarget, { method, params, caller }: MeshQuestion): void {
+  #requireMayAsk(node: string, { method, params, caller }: MeshQuestion): void {
     const { registry, nodeKey } = this.#components;
     const source = registry.ownEntry(caller);
     if (!source) throw notFound(caller);
-    if (node === nodeKey || taskIdIn(method, params) !== undefined || !(SENDS.has(method) || CARDS.has(method))) return;
-    const address = joinAddress(agent ?? '', node);
+    if (taskIdIn(method, params) !== undefined || !(SENDS.has(method) || CARDS.has(method))) return;
+    const address = joinAddress(tenantIn(params) ?? '', node === nodeKey ? undefined : node);
     const known = registry.entry(address);
+    if (node === nodeKey && !known) return;
     if (known && SENDS.has(method)) requireMayOpen(registry, source, known);
     else if (!registry.policy.mayUse(source, known ?? { address, node, tier: 3, sandboxId: undefined })) {
       const message = `${caller} is in sandbox "${source.sandboxId}", which does not include agents of node ${node}`;
@@ -113,21 +109,26 @@ export class MeshBinding {
     if (!own) throw unreachable(nodeKey, 'it serves no tasks at present', 'not-delivered');
     const { method, caller, service = {} } = question;
     const source = registry.entry(joinAddress(caller, node));
-    if (!source) throw new EclipticError('SENDER_REFUSED', `"${caller}" is not known at this node`, { agentId: caller });
+    if (!source)
+      throw new EclipticError('SENDER_REFUSED', `"${caller}" is not known at this node`, { agentId: caller });
     if (node !== undefined) this.#rate.take(node);
     if (!MESH_METHODS.has(method)) {
-      throw new EclipticError('METHOD_NOT_FOUND', `the mesh binding has no method "${cutText(method, 64)}"`, { method });
+      throw new EclipticError('METHOD_NOT_FOUND', `the mesh binding has no method "${cutText(method, 64)}"`, {
+        method,
+      });
     }
     requireNewest(service[VERSION], 'the mesh binding');
     const params = withJsonNames(question.params);
     if (CARDS.has(method)) return { result: this.#card(own, method, tenantIn(params), source) };
     const principal = this.#principalOf(source);
-    const agent = this.#agentFor(own, method, params, source, principal);
     const header = (name: string) => service[name];
-    const extensions = own.extensionsOf(agent ?? tenantIn(params));
-    const { terms } = readEnvelope({ header, principal, onGone }, extensions, metadataIn(params));
+    const { terms } = readEnvelope(
+      { header, principal, onGone },
+      own.extensionsOf(tenantIn(params)),
+      metadataIn(params),
+    );
     const after = (taskId: string) => readCursor(service['last-event-id'], taskId);
-    return own.performHere(method as Method, params, { ...terms, agent, after });
+    return own.performHere(method as Method, params, { ...terms, after });
   }
 
   #card(own: MeshTasks, method: string, tenant: string | undefined, source: RegistryEntry): AgentCard {
@@ -138,28 +139,6 @@ export class MeshBinding {
     const card = own.card(entry?.address, source);
     if (method === 'GetAgentCard' || card.capabilities.extendedAgentCard) return card;
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the agent has no extended card');
-  }
-
-  /** The agent of this node that a new task goes to, to which the asking agent may speak. Undefined for anything else. */
-  #agentFor(
-    own: MeshTasks,
-    method: string,
-    params: unknown,
-    source: RegistryEntry,
-    { address: caller }: Party,
-  ): string | undefined {
-    if (!SENDS.has(method) || taskIdIn(method, params) !== undefined) return undefined;
-    const { registry } = this.#components;
-    const request = readSendMessageRequest(params);
-    const { tenant } = request;
-    if (tenant !== undefined && !registry.ownEntry(tenant)) throw notFound(tenant);
-    const { skill } = sendFacts(request, tenant);
-    const chosen = own.agentsFor({ agent: tenant, skill, caller }).find((address) => registry.ownEntry(address));
-    // Agents of other nodes are asked at their nodes: this node does not lend its name.
-    if (chosen === undefined) throw notFound(tenant ?? skill ?? '');
-    const entry = registry.ownEntry(chosen)!;
-    requireMayOpen(registry, source, entry);
-    return entry.address;
   }
 
   /** As whom this node performs the request: the agent, in its sandbox as this node names it. */

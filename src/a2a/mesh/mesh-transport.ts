@@ -67,7 +67,12 @@ export class MeshTransport implements Transport {
     let request: Request = { method, params, headers: terms.headers };
     for (;;) {
       try {
-        const outcome = await this.#ask(request.method, request.params, { ...terms, headers: request.headers }, undefined);
+        const outcome = await this.#ask(
+          request.method,
+          request.params,
+          { ...terms, headers: request.headers },
+          undefined,
+        );
         if ('result' in outcome) throw malformed('an answer for a stream');
         seen.taskId ??= outcome.stream.taskId;
         for await (const event of this.#eventsOf(outcome.stream, terms.limits)) {
@@ -97,7 +102,7 @@ export class MeshTransport implements Transport {
       return () => limits.signal.removeEventListener('abort', callback);
     };
     return limits.during(
-      this.#binding.ask(target, { method, params: addressed, caller, service }, { answerMs, onGone }),
+      this.#binding.ask(target.node, { method, params: addressed, caller, service }, { answerMs, onGone }),
     );
   }
 
@@ -144,7 +149,10 @@ class SeenEvents {
     if (!Number.isSafeInteger(sequence)) throw malformed('an event without a number');
     if (this.#last !== undefined && sequence <= this.#last) return undefined;
     this.#last = sequence;
-    return { event: takeStreamResponse(event), id: this.taskId === undefined ? '' : writeCursor(this.taskId, sequence) };
+    return {
+      event: takeStreamResponse(event),
+      id: this.taskId === undefined ? '' : writeCursor(this.taskId, sequence),
+    };
   }
 
   /** The request with which an interrupted stream goes on. */
@@ -170,12 +178,7 @@ class Trial {
   #failures = 0;
   #since = 0;
 
-  constructor(
-    runtime: Runtime,
-    limits: CallLimits,
-    onAvailable: (callback: () => void) => () => void,
-    mostMs: number,
-  ) {
+  constructor(runtime: Runtime, limits: CallLimits, onAvailable: (callback: () => void) => () => void, mostMs: number) {
     this.#runtime = runtime;
     this.#limits = limits;
     this.#onAvailable = onAvailable;

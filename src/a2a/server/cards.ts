@@ -118,7 +118,11 @@ export class Cards {
   }
 
   /** The card of an agent, or of the node, for a binding that proves by itself who asks. */
-  presented(agent: string | undefined, viewer: Party, supportedInterfaces: AgentCard['supportedInterfaces']): AgentCard {
+  presented(
+    agent: string | undefined,
+    viewer: Party,
+    supportedInterfaces: AgentCard['supportedInterfaces'],
+  ): AgentCard {
     const key = agent === undefined ? `for ${viewer.address}` : `of ${agent}`;
     const build = (): AgentCard => {
       const card = agent === undefined ? this.#node('', viewer) : this.describe({ id: agent }, '');
