@@ -165,6 +165,7 @@ export class Gateway {
     this.#a2aMesh?.serve({
       performHere: (operation, params, terms) => operations.performHere(operation, params, terms),
       extensionsOf: this.#a2a.binding.extensionsOf,
+      requestsPerMinute: init.requestsPerMinute ?? REQUESTS_PER_MINUTE,
       card: (agent, viewer) => this.#a2a.cards.presented(agent, viewer, meshInterfaces(nodeKey, agent)),
     });
     const chat = { runtime, operations, agents: new ChatAgents(components) };

@@ -203,7 +203,10 @@ export class EclipticNode {
    * An A2A client of an agent of any node, over the mesh: `mars@desktop`, or by key. `as` is the agent of this node that
    * asks. Default: the owner.
    */
-  a2a(agent: string, { as, awayMs, ...init }: MeshClientInit & { readonly as?: string } = {}): Promise<A2AClient> {
+  async a2a(
+    agent: string,
+    { as, awayMs, ...init }: MeshClientInit & { readonly as?: string } = {},
+  ): Promise<A2AClient> {
     const { runtime, a2aMesh: binding } = this.#components;
     const caller = (as === undefined ? this.operator() : this.agentById(as)).id;
     return connectOverMesh({ runtime, binding }, { target: this.meshTarget(agent), caller, awayMs }, init);

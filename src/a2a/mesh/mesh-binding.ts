@@ -28,12 +28,12 @@ export interface MeshBindingComponents {
 export interface MeshTasks {
   performHere(operation: Operation, params: unknown, terms: RequestTerms): Promise<Outcome>;
   extensionsOf(agent: string | undefined): readonly AgentExtension[];
+  /** For each other node. */
+  readonly requestsPerMinute: number;
   /** The card of an agent, or of the node, as it is served over the mesh. */
   card(agent: string | undefined, viewer: Party): AgentCard;
 }
 
-/** Requests of one node. */
-const REQUESTS_PER_MINUTE = 6_000;
 const SENDS: ReadonlySet<string> = new Set(['SendMessage', 'SendStreamingMessage']);
 const CARDS: ReadonlySet<string> = new Set(['GetAgentCard', 'GetExtendedAgentCard']);
 
@@ -44,13 +44,12 @@ const CARDS: ReadonlySet<string> = new Set(['GetAgentCard', 'GetExtendedAgentCar
 export class MeshBinding {
   readonly #components: MeshBindingComponents;
   readonly #exchange: OperationExchange<MeshQuestion> | undefined;
-  readonly #rate: RateLimiter;
+  #rate: RateLimiter | undefined;
   #own: MeshTasks | undefined;
 
   constructor(components: MeshBindingComponents) {
     const { runtime, network } = components;
     this.#components = components;
-    this.#rate = new RateLimiter(runtime, REQUESTS_PER_MINUTE);
     if (!network) return;
     const answer = (question: MeshQuestion, onGone: RequestTerms['onGone'], node: string) =>
       this.#answer(question, onGone, node);
@@ -61,6 +60,7 @@ export class MeshBinding {
   /** Begins to answer other nodes. */
   serve(own: MeshTasks): void {
     this.#own = own;
+    this.#rate = new RateLimiter(this.#components.runtime, own.requestsPerMinute);
   }
 
   unserve(): void {
@@ -111,7 +111,7 @@ export class MeshBinding {
     const source = registry.entry(joinAddress(caller, node));
     if (!source)
       throw new EclipticError('SENDER_REFUSED', `"${caller}" is not known at this node`, { agentId: caller });
-    if (node !== undefined) this.#rate.take(node);
+    if (node !== undefined) this.#rate?.take(node);
     if (!MESH_METHODS.has(method)) {
       throw new EclipticError('METHOD_NOT_FOUND', `the mesh binding has no method "${cutText(method, 64)}"`, {
         method,
@@ -134,8 +134,7 @@ export class MeshBinding {
   #card(own: MeshTasks, method: string, tenant: string | undefined, source: RegistryEntry): AgentCard {
     const { registry } = this.#components;
     const entry = tenant === undefined ? undefined : registry.ownEntry(tenant);
-    const hidden = entry && (!registry.policy.mayDiscover(source, entry) || isConfined(registry, entry, source));
-    if (tenant !== undefined && (!entry || hidden)) throw notFound(tenant);
+    if (tenant !== undefined && (!entry || isHidden(registry, entry, source))) throw notFound(tenant);
     const card = own.card(entry?.address, source);
     if (method === 'GetAgentCard' || card.capabilities.extendedAgentCard) return card;
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the agent has no extended card');
@@ -160,6 +159,8 @@ function requireMayOpen({ policy }: AgentRegistry, source: RegistryEntry, target
   if (!decision.allowed) throw new EclipticError(decision.code, decision.reason);
 }
 
-function isConfined({ policy }: AgentRegistry, { address }: RegistryEntry, source: RegistryEntry): boolean {
-  return policy.isConfinedFrom(address, source.address);
+/** Outside the project of the agent, and outside a sandbox from which it could not answer, there is no such agent. */
+function isHidden({ policy }: AgentRegistry, entry: RegistryEntry, source: RegistryEntry): boolean {
+  if (policy.isConfinedFrom(entry.address, source.address)) return true;
+  return !policy.mayDiscover(source, entry) || !policy.judgeAnswer(entry, source).allowed;
 }

@@ -43,7 +43,10 @@ function chooseAgent(components: ChoiceComponents, wanted: AgentRequest): string
   if (caller === undefined || !isPeers(caller)) return chosen;
   const source = registry.entry(caller);
   if (!source) throw new EclipticError('SENDER_REFUSED', `${caller} is not known at this node`, { agentId: caller });
-  const decision = registry.policy.ask(source, registry.entry(chosen)!, 'request');
+  const target = registry.entry(chosen)!;
+  // An agent in a sandbox that could not answer is seen by nobody outside.
+  if (!registry.policy.judgeAnswer(target, source).allowed) throw notFound(wanted.agent ?? wanted.skill ?? '');
+  const decision = registry.policy.ask(source, target, 'request');
   if (decision.allowed) return chosen;
   throw new EclipticError(decision.code, decision.reason);
 }
