@@ -1,6 +1,7 @@
 import { text as bodyText } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { A2AClient, type A2AClientInit } from '../../src/a2a/client/a2a-client.js';
+import { A2AClient } from '../../src/a2a/client/a2a-client.js';
+import type { A2AClientInit } from '../../src/a2a/client/client-init.js';
 import { invokeRemoteAgent } from '../../src/a2a/client/remote-agents.js';
 import { MESH_BINDING } from '../../src/a2a/mesh/mesh-protocol.js';
 import { EXTENSION_URIS } from '../../src/a2a/protocol/headers.js';

@@ -111,12 +111,11 @@ describe('A2A over the mesh', () => {
   });
 
   it('ends streams with the membership of the node [EG.S6 MB.4]', async () => {
-    const client = await front.a2a(`slow@${served.node.key}`, { as: 'sun', awayMs: 500 });
+    const client = await front.a2a(`slow@${served.node.key}`, { as: 'sun', awayMs: 0 });
     const reading = collect(client.stream({ message: 'until removed' }));
     const ended = refusal(reading);
     await served.begun('until removed');
     served.node.network!.remove(front.key);
     expect(await ended).toBe('PEER_UNREACHABLE');
-    expect(await refusal(send('sun', 'watched'))).toMatch(/PEER_UNREACHABLE|AGENT_NOT_FOUND/);
   });
 });

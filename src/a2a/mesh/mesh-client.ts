@@ -1,7 +1,8 @@
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { A2AClient, type A2AClientInit } from '../client/a2a-client.js';
+import { A2AClient } from '../client/a2a-client.js';
 import { CallLimits, type CallOptions } from '../client/call-limits.js';
+import type { A2AClientInit } from '../client/client-init.js';
 import { verifyCard } from '../protocol/card-signature.js';
 import type { AgentCard } from '../protocol/types.js';
 import { takeAgentCard } from '../v03/card.js';

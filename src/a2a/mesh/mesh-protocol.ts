@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { joinAddress, splitAddress } from '../../mesh/address.js';
+import { splitAddress } from '../../mesh/address.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { AGENT_ID } from '../../mesh/schemas.js';
 import type { Network } from '../../network/peers/network.js';
@@ -71,9 +71,4 @@ export interface MeshTarget {
 export function targetOf(address: string, nodeKey: string): MeshTarget {
   const { id, node = nodeKey } = splitAddress(address);
   return { node, agent: id };
-}
-
-/** The address by which the asking node knows the target. */
-export function addressIn({ node, agent }: MeshTarget, nodeKey: string): string | undefined {
-  return agent === undefined ? undefined : joinAddress(agent, node === nodeKey ? undefined : node);
 }
