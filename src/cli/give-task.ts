@@ -4,6 +4,7 @@ import { basename, extname } from 'node:path';
 import type { Task } from '../a2a/protocol/types.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Invocation } from './command.js';
+import { readPayload } from './input.js';
 import { usage } from './output.js';
 import { TaskAnswer } from './task-answer.js';
 
@@ -11,6 +12,7 @@ interface GivenValues {
   readonly context?: string;
   readonly skill?: string;
   readonly timeout?: number;
+  readonly input?: string;
   readonly attach?: readonly string[];
   readonly link?: readonly string[];
 }
@@ -27,7 +29,8 @@ export async function giveTask({
 }: Invocation<[string, string?], GivenValues>): Promise<void> {
   const { context, skill, timeout: timeoutMs } = values;
   const files = await Promise.all((values.attach ?? []).map(filePart));
-  const parts = [...files, ...(values.link ?? []).map((url) => ({ url }))];
+  const data = values.input === undefined ? [] : [{ data: await readPayload(values.input) }];
+  const parts = [...data, ...files, ...(values.link ?? []).map((url) => ({ url }))];
   const answer = new TaskAnswer(output);
   const client = await connect();
   process.once('SIGINT', () => client.close());

@@ -1,4 +1,4 @@
-import { GROUPS, type Options, type Table, type Verb } from './command.js';
+import { GROUPS, type Noun, type Options, type Table, type Verb, type Verbs } from './command.js';
 import { type Found, find, GLOBAL_OPTIONS, usageOf } from './lookup.js';
 import { usage } from './output.js';
 
@@ -28,7 +28,7 @@ export function helpOf(found: Found, { words }: Table): string {
   const alone = path === noun.name || words[path]?.includes('[') === true;
   if (!alone && name !== undefined) return verbHelp(path, verbs[name]!);
   const names = Object.keys(verbs);
-  if (names.length === 1) return verbHelp(`${noun.name} ${names[0]}`, verbs[names[0]!]!);
+  if (names.length === 1) return verbHelp(pathOf(noun, names[0]!, verbs), verbs[names[0]!]!);
   const shown = words[path] === undefined ? noun.name : path;
   const short = Object.entries(words).filter(([, meaning]) => meaning.split(' ')[0] === noun.name);
   return [
@@ -52,6 +52,11 @@ export function helpOf(found: Found, { words }: Table): string {
       : [`Short words: ${short.map(([word, meaning]) => `${word} (${meaning})`).join(', ')}`]),
     `One verb in detail: ecliptic help ${noun.name} VERB`,
   ].join('\n');
+}
+
+/** How a verb is written: one that its noun always means is left out. */
+function pathOf(noun: Noun, verb: string, verbs: Verbs): string {
+  return noun.otherwise === verb && Object.keys(verbs).length === 1 ? noun.name : `${noun.name} ${verb}`;
 }
 
 function verbHelp(path: string, verb: Verb): string {
@@ -95,8 +100,9 @@ async function everything(table: Table): Promise<string> {
   lines.push(...markdownRows(optionRows(GLOBAL_OPTIONS)));
   for (const noun of table.nouns) {
     lines.push('', `## ${noun.name}`, '', `${noun.summary[0]!.toUpperCase()}${noun.summary.slice(1)}.`);
-    for (const [name, verb] of Object.entries((await noun.load()).verbs)) {
-      const path = `${noun.name} ${name}`;
+    const { verbs } = await noun.load();
+    for (const [name, verb] of Object.entries(verbs)) {
+      const path = pathOf(noun, name, verbs);
       const short = Object.entries(table.words).filter(([, meaning]) => meaning.replace(/[[\]]/g, '') === path);
       lines.push('', `### ${path}`, '', `${verb.summary[0]!.toUpperCase()}${verb.summary.slice(1)}.`, '');
       lines.push('```text', usageOf(path, verb), ...short.map(([word]) => `short: ecliptic ${word}`), '```');

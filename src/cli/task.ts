@@ -102,6 +102,7 @@ const send = verb({
   argHelp: [['AGENT', 'mars, mars@desktop, or the URL of an A2A agent']],
   options: {
     context: text('ID', 'continue the conversation with that context, such as the session of a coding agent'),
+    input: text('JSON', 'the input of the work; - reads it from standard input'),
     attach: many('FILE', 'a file or an image that goes with the task'),
     link: many('URL', 'a link that goes with the task'),
     skill: text('S', 'the skill to use, as the card names it'),
@@ -118,6 +119,7 @@ const send = verb({
     'mars@desktop "Fix the parser"',
     'mars@desktop "Now the tests" --context 01JD… --attach log.txt',
     'mars@desktop "A long one" --a2a',
+    `enceladus "Look for keys" --input '{"workspace":".","tool":"secrets"}'`,
     'https://agent.example.com "Summarize this"',
     'http://127.0.0.1:3000 "Build it" --skill mars.build --token ecl_…',
   ],
@@ -126,7 +128,8 @@ const send = verb({
     const isRemote = /^https?:/i.test(words[0]);
     if (!isRemote && !values.a2a) return (await import('./give-task.js')).giveTask({ ...invocation, words });
     if (words[1] === undefined) throw usage('the task has no text');
-    if (values.attach || values.link) throw usage('--attach and --link are for agents of the mesh without --a2a');
+    if (values.attach || values.link || values.input !== undefined)
+      throw usage('--attach, --link and --input are for agents of the mesh without --a2a');
     const { sendTask, sendTaskOverMesh } = await import('./remote.js');
     const send = isRemote ? sendTask : sendTaskOverMesh;
     await send({ ...invocation, words: [words[0], words[1]] });

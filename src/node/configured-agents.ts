@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { AgentAbout } from '../a2a/server/profiles.js';
 import type { Agent } from '../agent/agent.js';
+import type { AgentInit } from '../agent/agent-init.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import type { MCPServers } from '../providers/mcp/mcp-servers.js';
 import type { Workers } from '../providers/workers.js';
@@ -21,6 +22,7 @@ import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
 import { readMcpServers, readWorkers } from './config/providers.js';
 import type { AgentConfig } from './config/schema.js';
+import { kindsOf } from './config/worker-schema.js';
 import type { EclipticNode } from './node.js';
 
 export interface ConfiguredAgentsComponents {
@@ -33,7 +35,7 @@ export interface ConfiguredAgentsComponents {
   env: Readonly<Record<string, string | undefined>>;
 }
 
-const PLANETS: ReadonlySet<string> = new Set(PLANETARY_ROSTER.map(({ id }) => id));
+const ROLES: ReadonlyMap<string, AgentInit> = new Map(PLANETARY_ROSTER.map((role) => [role.id, role]));
 /** Time that an agent's module gets to set itself up. */
 const SETUP_MS = 30_000;
 
@@ -58,23 +60,23 @@ export class ConfiguredAgents {
     const { config, folder } = this.#loaded;
     const { runtime, node } = this.#components;
     const own = config.agents ?? {};
-    const roster = new Map(config.roster === false ? [] : PLANETARY_ROSTER.map((planet) => [planet.id, planet]));
-    for (const planet of roster.values()) {
-      if (Object.hasOwn(own, planet.id)) continue;
-      const agent = node.agent({ ...planet, vacancy: vacancyOfRole(planet.id) });
+    for (const role of config.roster === false ? [] : ROLES.values()) {
+      if (Object.hasOwn(own, role.id)) continue;
+      const agent = node.agent({ ...role, vacancy: vacancyOfRole(role.id) });
       addDefaultBehaviour(agent);
       if (agent.id === 'sun') offerRemoteAgents(agent, { runtime, allowPrivate: config.http?.allowPrivate });
       this.#equip(agent, this.#staff(agent, {}));
     }
     for (const [id, agentConfig] of Object.entries(own)) {
       const { module } = agentConfig;
+      const role = this.#roleOf(id, agentConfig);
       // A role of the roster that the configuration staffs keeps the fields that the configuration does not set.
-      const agent = node.agent({ id, ...roster.get(id), ...cardOf(agentConfig), vacancy: vacancyOfRole(id, module) });
+      const agent = node.agent({ id, ...role, ...cardOf(agentConfig), vacancy: vacancyOfRole(id, module) });
       const isStaffed = this.#staff(agent, agentConfig);
       // A module may add to what the remote agents do.
       if (module !== undefined) await this.#setUp(agent, resolve(folder, module));
-      else if (!isStaffed || roster.has(id)) addDefaultBehaviour(agent);
-      if (roster.has(id)) this.#equip(agent, isStaffed || module !== undefined);
+      else if (!isStaffed || role) addDefaultBehaviour(agent);
+      if (role) this.#equip(agent, isStaffed || module !== undefined);
     }
   }
 
@@ -117,13 +119,19 @@ export class ConfiguredAgents {
     return Object.fromEntries(entries);
   }
 
+  /** Without the roster, an agent that the configuration staffs is its own; one that is only named there is the role. */
+  #roleOf(id: string, config: AgentConfig): AgentInit | undefined {
+    const isStaffed = config.module !== undefined || config.workers !== undefined || kindsOf(config).length > 0;
+    return this.#loaded.config.roster === false && isStaffed ? undefined : ROLES.get(id);
+  }
+
   /** Gives the agent its workers, or the model for all roles without one. Workers are only noted here, and start later. */
   #staff(agent: Agent, config: AgentConfig): boolean {
     const { workers, env } = this.#components;
     const { model } = this.#loaded.config;
     try {
       const own = readWorkers(config, env, this.#loaded.folder);
-      const isRole = own.length === 0 && config.module === undefined && PLANETS.has(agent.id);
+      const isRole = own.length === 0 && config.module === undefined && ROLES.has(agent.id);
       const inits = isRole && model ? readWorkers({ model }, env, this.#loaded.folder) : own;
       if (inits.length > 0) workers.add(agent, inits);
       return inits.length > 0;
@@ -163,7 +171,7 @@ export class ConfiguredAgents {
 
 function vacancyOfRole(id: string, module?: string): { readonly reason: string; readonly fix: string } {
   const vacancy = vacancyOf(id, module);
-  return module === undefined && PLANETS.has(id) && toolCapabilities(id).length > 0
+  return module === undefined && ROLES.has(id) && toolCapabilities(id).length > 0
     ? toolVacancy(id, vacancy.fix)
     : vacancy;
 }

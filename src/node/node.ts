@@ -20,6 +20,7 @@ import { Gateway, type GatewayInit } from '../http/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { Entry } from '../mcp/catalogue.js';
 import type { McpService } from '../mcp/service.js';
+import type { ToolTasks } from '../mcp/tool-tasks.js';
 import { splitAddress } from '../mesh/address.js';
 import type { AuditLog } from '../mesh/audit/audit-log.js';
 import type { JournalLog, replay } from '../mesh/audit/journal-log.js';
@@ -61,7 +62,7 @@ export interface Records {
 
 type PublicComponents = Pick<
   EclipticNode,
-  'key' | 'network' | 'records' | 'providers' | 'providerEvents' | 'envelopes'
+  'key' | 'network' | 'records' | 'providers' | 'providerEvents' | 'envelopes' | 'toolTasks'
 >;
 
 export interface NodeComponents extends PublicComponents, AgentComponents {
@@ -94,6 +95,8 @@ export class EclipticNode {
   readonly network: Network | undefined;
   /** The tools, resources and prompts that agents offer over MCP, here and on other nodes. */
   readonly mcp: McpService;
+  /** Tool calls that their callers follow as tasks. */
+  readonly toolTasks: ToolTasks;
   /** Agent processes, tool servers and remote agents that do work for this node's agents. */
   readonly providers: ProviderRegistry;
   readonly providerEvents: ProviderEvents;
@@ -128,6 +131,7 @@ export class EclipticNode {
     this.envelopes = components.envelopes;
     this.network = components.network;
     this.mcp = components.mcp;
+    this.toolTasks = components.toolTasks;
     this.providers = components.providers;
     this.providerEvents = components.providerEvents;
     this.documents = components.documents;

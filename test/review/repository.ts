@@ -86,6 +86,11 @@ export const FIXTURE: Readonly<Record<string, string>> = {
     'export function f() {\n  debugger;\n  // debugger;\n  // eslint-disable-next-line no-debugger\n  debugger;\n}\n', // 2: debugger
   'data/twice.json': '{\n  "a": 1,\n  "b": { "a": 2 },\n  "a": 3\n}\n', // 4: duplicate
   'data/broken.json': '{\n  "a": 1,\n  "b": \n}\n', // 4: syntax
+  'data/trailing.json': '{\n  "a": [1, 2],\n  "b": 3,\n}\n', // 3: syntax
+  'tsconfig.json': '{ "compilerOptions": {}, }\n', // its reader takes such commas
+  '.vscode/settings.json': '{ "a": [1,], }\n', // so does this one
+  '.github/workflows/ci.yml':
+    'on: push\njobs:\n  test:\n    steps:\n      - run: npm test\n  other:\n    uses: ./.github/workflows/a.yml\n', // 4: schema
   'data/commented.json': '{ "a": 1, } // as many readers take it\n',
   'data/broken.yaml': 'a: [1, 2\nb: 3\n', // 2: syntax
   'data/template.yaml': 'a: {{ .Values.a }}\n  b: [\n',
@@ -116,6 +121,8 @@ export const EXPECTED: readonly string[] = [
   'leftover/debugger src/stop.js:2',
   'data/duplicate-key data/twice.json:4',
   'data/syntax data/broken.json:4',
+  'data/syntax data/trailing.json:3',
+  'data/schema .github/workflows/ci.yml:4',
   'data/syntax data/broken.yaml:2',
   'data/schema data/wrong.yaml:2',
   'data/schema package.json:3',

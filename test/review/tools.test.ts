@@ -68,7 +68,7 @@ describe('the tools of the roster', () => {
         message: expect.stringContaining('21 of the latest 21 commits'),
       });
       expect(facts.mostChanged).toMatchObject([{ file: 'src/busy.js', commits: 21, authors: [['Ada', 21]] }]);
-      expect(summary).toContain('read 21 commits by 1 authors');
+      expect(summary).toContain('read 21 commits by 1 author:');
     } finally {
       busy.remove();
     }

@@ -1,5 +1,5 @@
 import type { Finding } from '../tools/finding.js';
-import { placeOf, shownPath, shownText, skippedLines } from '../tools/tool-text.js';
+import { counted, placeOf, shownPath, shownText, skippedLines } from '../tools/tool-text.js';
 import { countText, faultsOf, type ReviewReport } from './review-report.js';
 
 /** For a terminal. */
@@ -15,7 +15,7 @@ export function reviewText(report: ReviewReport): string {
     ),
     ...skippedLines(report.skipped),
     '',
-    `${scanned.files} files, ${scanned.lines} lines in ${(ms / 1_000).toFixed(1)} s: ${countText(report)}`,
+    `${counted(scanned.files, 'file')}, ${counted(scanned.lines, 'line')} in ${(ms / 1_000).toFixed(1)} s: ${countText(report)}`,
   ];
   return lines.join('\n');
 }
@@ -42,9 +42,9 @@ export function reviewMarkdown(report: ReviewReport): string {
   const lines = [
     `# Review of ${code(workspace.split('/').at(-1) || workspace)}`,
     '',
-    `${scanned.files} files, ${scanned.lines} lines${change}${ms > 0 ? ` in ${(ms / 1_000).toFixed(1)} s` : ''}: **${countText(report)}**.`,
+    `${counted(scanned.files, 'file')}, ${counted(scanned.lines, 'line')}${change}${ms > 0 ? ` in ${(ms / 1_000).toFixed(1)} s` : ''}: **${countText(report)}**.`,
     '',
-    ...(faults.length === 0 ? [] : ['## Findings', '', ...faults.flatMap(faultMarkdown)]),
+    ...(faults.length === 0 ? [] : ['## Findings', '', ...faults.flatMap(faultMarkdown), '']),
     ...(notes.length === 0
       ? []
       : [

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
 import { type Document, isAlias, LineCounter, parseAllDocuments } from 'yaml';
 import { EclipticError } from '../../runtime/errors.js';
 import { BUILT_IN_SCHEMAS } from './data-schemas.js';
@@ -9,6 +9,9 @@ import type { SourceFile } from './workspace-files.js';
 
 /** Files whose readers take neither comments nor trailing commas. */
 const STRICT = /(^|\/)(package|composer|manifest|bower)\.json$|\.webmanifest$/;
+/** Files of JSON whose readers take comments and trailing commas. */
+const RELAXED =
+  /(^|\/)([tj]sconfig|typedoc|tslint|api-extractor|devcontainer|deno|turbo|nx|project|wrangler|biome|renovate|angular|rush|language-configuration)([.-][\w.-]*)?\.json$|(^|\/)\.[^/]+\.json$|(^|\/)\.(vscode|devcontainer|zed|cursor)\/|\.jsonc$/i;
 const LOCK_FILE = /(^|\/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.ya?ml|composer\.lock)$/;
 /** Not data yet, but a text that a program makes data of. */
 const TEMPLATE = /\{\{|\{%|<%|^\s*#\{|\$\{\{?\s*cookiecutter|^[ \t]*@[\w.]+@/m;
@@ -96,27 +99,32 @@ function withoutExpressions({ path, text }: SourceFile): string {
 
 function parse({ path, text }: SourceFile, format: Format): Parsed {
   try {
-    return format === 'json' ? parseJson(text, STRICT.test(path)) : parseYaml(text);
+    return format === 'json' ? parseJson(text, strictnessOf(path)) : parseYaml(text);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return TOO_DEEP;
   }
 }
 
-function parseJson(text: string, isStrict: boolean): Parsed {
+type Strictness = 'strict' | 'usual' | 'relaxed';
+
+function strictnessOf(path: string): Strictness {
+  if (STRICT.test(path)) return 'strict';
+  return RELAXED.test(path) ? 'relaxed' : 'usual';
+}
+
+function parseJson(text: string, strictness: Strictness): Parsed {
   const lineOf = lineCounter(text);
+  const isStrict = strictness === 'strict';
   const errors: ParseError[] = [];
-  const options = { allowTrailingComma: !isStrict, disallowComments: isStrict, allowEmptyContent: !isStrict };
+  const options = { allowTrailingComma: true, disallowComments: isStrict, allowEmptyContent: !isStrict };
   const tree = parseTree(text, errors, options);
   const [first] = errors;
-  const faults: Fault[] = first
-    ? [
-        {
-          rule: 'syntax',
-          line: lineOf(first.offset),
-          message: `not valid JSON: ${words(printParseErrorCode(first.error))}`,
-        },
-      ]
+  const comma = first || strictness === 'relaxed' ? undefined : trailingComma(text, isStrict);
+  const said = first && { at: first.offset, what: words(printParseErrorCode(first.error)) };
+  const wrong = said ?? (comma === undefined ? undefined : { at: comma, what: 'a comma after the last item' });
+  const faults: Fault[] = wrong
+    ? [{ rule: 'syntax', line: lineOf(wrong.at), message: `not valid JSON: ${wrong.what}` }]
     : [];
   if (tree) repeatedKeys(tree, (key, offset) => faults.push(duplicate(key, lineOf(offset))));
   return {
@@ -127,6 +135,31 @@ function parseJson(text: string, isStrict: boolean): Parsed {
       return lineOf(node?.parent?.type === 'property' ? node.parent.offset : (node?.offset ?? 0));
     },
   };
+}
+
+/** The place of a comma that no item follows. A file with comments is for a reader that takes such commas too. */
+function trailingComma(text: string, isStrict: boolean): number | undefined {
+  let comma: number | undefined;
+  let found: number | undefined;
+  let hasComments = false;
+  const item = () => {
+    comma = undefined;
+  };
+  const end = () => {
+    found ??= comma;
+    comma = undefined;
+  };
+  visit(text, {
+    onSeparator: (character, offset) => {
+      comma = character === ',' ? offset : undefined;
+    },
+    onComment: () => {
+      hasComments = true;
+    },
+    ...{ onObjectProperty: item, onLiteralValue: item, onObjectBegin: item, onArrayBegin: item },
+    ...{ onObjectEnd: end, onArrayEnd: end },
+  });
+  return hasComments && !isStrict ? undefined : found;
 }
 
 /** `CommaExpected` as words. */

@@ -82,7 +82,7 @@ export function hotSpots({ files, commits }: History): Finding[] {
         file,
         line: 1,
         message: `a hot spot: ${lines} lines that ${own} of the latest ${commits} commits changed`,
-        evidence: `+${added} −${removed} by ${authors.length} authors, ${share} % of the commits by ${name}; latest ${latest}`,
+        evidence: `+${added} −${removed} by ${authors.length === 1 ? name : `${authors.length} authors, ${share} % of the commits by ${name}`}; latest ${latest}`,
       };
     });
 }

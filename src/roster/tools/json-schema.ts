@@ -29,6 +29,10 @@ const NOT_ALLOWED = 'this is not allowed here';
 const OF_A_PART =
   /does not match schema\.$|had errors\.$|does not match additional properties schema\.$|Items did not match schema/;
 
+/** No alternative, or more than one. */
+const OF_ALTERNATIVES = /does not match (any subschemas|exactly one subschema)/;
+const LACKS = /^it does not have required property ("[^"]*")$/;
+
 /**
  * Where a value does not match a schema. The validator interprets the schema: one of a stranger must not become code, as
  * it would in validators that compile.
@@ -61,11 +65,36 @@ export function checkBySchema(value: unknown, schema: JsonSchema): Mismatch[] {
       (message === NOT_ALLOWED && other.pointer === pointer && other.message !== NOT_ALLOWED);
     return !all.some(isEcho);
   });
-  const distinct = new Map(innermost.map((one) => [`${one.pointer} ${one.message}`, one]));
+  const distinct = new Map(ofAlternatives(innermost).map((one) => [`${one.pointer} ${one.message}`, one]));
   return [...distinct.values()].slice(0, MAX_MISMATCHES).map(({ pointer, message }) => ({
     path: pointer.split('/').slice(1).map(unescaped),
     message,
   }));
+}
+
+interface Complaint {
+  readonly pointer: string;
+  readonly message: string;
+}
+
+/** Alternatives of which none fits are one fault, and what each lacks is its reason. */
+function ofAlternatives(all: readonly Complaint[]): Complaint[] {
+  const reasons = new Map<string, string[]>();
+  for (const { pointer, message } of all) if (OF_ALTERNATIVES.test(message)) reasons.set(pointer, []);
+  const merged = all.filter(({ pointer, message }) => {
+    const about = reasons.get(pointer);
+    if (about && !OF_ALTERNATIVES.test(message)) about.push(message);
+    return about === undefined;
+  });
+  for (const [pointer, messages] of reasons) {
+    const missing = messages.map((message) => LACKS.exec(message)?.[1]);
+    const distinct = [...new Set(messages)];
+    const message = missing.every((name) => name !== undefined)
+      ? `it has none of ${missing.join(', ')}`
+      : distinct.join(', and ');
+    merged.push({ pointer, message: distinct.length === 0 ? 'it is none of what is allowed here' : message });
+  }
+  return merged;
 }
 
 function unescaped(part: string): string {

@@ -49,12 +49,17 @@ function listed<T>(title: string, items: readonly T[] | undefined, text: (item: 
 /** What was not looked at. */
 export function skippedLines({ links, tooLarge, unreadable, beyondLimits }: Skipped): string[] {
   const parts = [
-    links > 0 && `${links} links were not followed`,
-    tooLarge > 0 && `${tooLarge} files are too large`,
-    unreadable > 0 && `${unreadable} could not be read`,
-    beyondLimits > 0 && `${beyondLimits} are beyond the limits of a review`,
+    links > 0 && `${counted(links, 'link')}, which ${links === 1 ? 'was' : 'were'} not followed`,
+    tooLarge > 0 && `${counted(tooLarge, 'file')} that ${tooLarge === 1 ? 'is' : 'are'} too large`,
+    unreadable > 0 && `${unreadable} that could not be read`,
+    beyondLimits > 0 && `${beyondLimits} beyond the limits of a review`,
   ].filter(Boolean);
   return parts.length === 0 ? [] : [`Not looked at: ${parts.join('; ')}.`];
+}
+
+/** `1 file`, `2 files`. */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 export function placeOf(file: string, line: number): string {

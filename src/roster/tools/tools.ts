@@ -17,6 +17,7 @@ import {
   type TestReport,
 } from './test-reports.js';
 import type { ToolCall, ToolReport } from './tool-report.js';
+import { counted } from './tool-text.js';
 import { readText, readWorkspace, type SourceFile, type WorkspaceFiles } from './workspace-files.js';
 
 /** What a tool found, before it is put in order. */
@@ -38,7 +39,7 @@ const MAX_LISTED = 10;
 const TOOLS: Readonly<Record<string, Run>> = {
   'enceladus.secrets': ({ files }) => ({
     findings: findSecrets(files),
-    summary: (count) => `looked for secrets in ${files.length} files: ${count}`,
+    summary: (count) => `looked for secrets in ${counted(files.length, 'file')}: ${count}`,
   }),
 
   'jupiter.imports': ({ root, files, isIgnored }) => {
@@ -51,7 +52,8 @@ const TOOLS: Readonly<Record<string, Run>> = {
     const mostImported = [...used].sort((a, b) => b[1] - a[1]).slice(0, MAX_LISTED);
     return {
       findings,
-      summary: (count) => `followed ${graph.imports.length} imports of ${graph.modules.length} modules: ${count}`,
+      summary: (count) =>
+        `followed ${counted(graph.imports.length, 'import')} of ${counted(graph.modules.length, 'module')}: ${count}`,
       facts: {
         modules: graph.modules.length,
         imports: graph.imports.length,
@@ -67,7 +69,7 @@ const TOOLS: Readonly<Record<string, Run>> = {
     const { commits, authors } = history;
     return {
       findings: hotSpots(history),
-      summary: (count) => `read ${commits} commits by ${authors} authors: ${count}`,
+      summary: (count) => `read ${counted(commits, 'commit')} by ${counted(authors, 'author')}: ${count}`,
       facts: { commits, authors, mostChanged: history.files.slice(0, MAX_LISTED) },
     };
   },
@@ -82,7 +84,8 @@ const TOOLS: Readonly<Record<string, Run>> = {
     }
     return {
       findings: findLeftovers(files),
-      summary: (count) => `looked for merge conflicts and debugger statements in ${files.length} files: ${count}`,
+      summary: (count) =>
+        `looked for merge conflicts and debugger statements in ${counted(files.length, 'file')}: ${count}`,
       facts: { languages: Object.fromEntries([...languages].sort((a, b) => b[1].lines - a[1].lines)) },
     };
   },
@@ -109,15 +112,19 @@ const TOOLS: Readonly<Record<string, Run>> = {
       ...(path !== undefined && { path }),
     };
     const { hits, more } = searchFiles(files, query);
-    const found = `${more ? 'the first ' : ''}${hits.length} lines`;
-    return { findings: [], summary: () => `searched ${files.length} files: ${found}`, facts: { hits, more } };
+    const found = `${more ? 'the first ' : ''}${counted(hits.length, 'line')}`;
+    return {
+      findings: [],
+      summary: () => `searched ${counted(files.length, 'file')}: ${found}`,
+      facts: { hits, more },
+    };
   },
 
   'uranus.outline': ({ files }, { path }) => {
     const chosen = typeof path === 'string' ? files.filter((file) => file.path.includes(path)) : files;
     const symbols = chosen.flatMap(outlineOf);
     const shown = symbols.slice(0, MAX_SYMBOLS);
-    const summary = () => `${symbols.length} symbols in ${chosen.length} files`;
+    const summary = () => `${counted(symbols.length, 'symbol')} in ${counted(chosen.length, 'file')}`;
     return { findings: [], summary, facts: { symbols: shown, more: symbols.length - shown.length } };
   },
 
@@ -125,7 +132,7 @@ const TOOLS: Readonly<Record<string, Run>> = {
     if (typeof file !== 'string') {
       const findings = [...reviewData(files), ...reviewPackages(root, files, isIgnored)];
       const data = files.filter(({ path }) => /\.(jsonc?|ya?ml)$/.test(path)).length;
-      return { findings, summary: (count) => `checked ${data} files of JSON and YAML: ${count}` };
+      return { findings, summary: (count) => `checked ${counted(data, 'file')} of JSON and YAML: ${count}` };
     }
     const subject = named(root, file);
     const by =
@@ -152,7 +159,7 @@ const TOOLS: Readonly<Record<string, Run>> = {
     const said =
       tests.length === 0
         ? 'no report of tests'
-        : `${tests.length} reports of tests, ${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`;
+        : `${counted(tests.length, 'report')} of tests, ${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`;
     return {
       findings: [...read.flatMap(({ path, tests }) => failuresOf(tests, root, path, files)), ...focused],
       summary: (count) => `read ${said}; no test was run: ${count}`,
@@ -199,10 +206,10 @@ export function runTool({ tool, folder, hidden, args }: ToolCall): ToolReport {
   const { findings, summary, facts = {} } = run(workspace, args);
   const { since } = args;
   const changed = typeof since === 'string' ? changedLines(root, since, files) : undefined;
-  const counted = changed ? findings.filter((finding) => isOf(finding, changed)) : findings;
-  const sorted = [...counted].sort(byImportance);
+  const relevant = changed ? findings.filter((finding) => isOf(finding, changed)) : findings;
+  const sorted = [...relevant].sort(byImportance);
   const shown = sorted.slice(0, MAX_FINDINGS);
-  const count = sorted.length === 1 ? '1 finding' : `${sorted.length} findings`;
+  const count = counted(sorted.length, 'finding');
   return {
     agent: tool.split('.')[0]!,
     tool,
