@@ -1373,6 +1373,14 @@ const chats = section('front ends', '', [
   ['EG.S5', 'gateway', 'Every edge that takes tasks keeps callers in their sandbox.'],
   ['EG.S6', 'gateway', 'Every stream ends with the token of its caller.'],
   [
+    'MB.1',
+    'gateway',
+    'Over the mesh, a card is taken only from the node whose key signed it, and a caller is an agent of the asking node.',
+  ],
+  ['MB.2', 'gateway', 'The A2A suites that judge HTTP judge the mesh binding, with the official client and with ours.'],
+  ['MB.3', 'gateway', 'A stream over the mesh goes on without loss or doubles after a cut link and a killed node.'],
+  ['MB.4', 'gateway', 'Sandboxes, tiers, projects, shares and limits hold for A2A over the mesh.'],
+  [
     'OA.1',
     'gateway',
     'The official OpenAI client lists the agents as models and chats with them, with history, files and schemas.',
