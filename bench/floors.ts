@@ -57,6 +57,9 @@ export const FLOORS: readonly Floor[] = [
   { suite: 'a2a', name: 'message/sdk', value: 2.8 },
   { suite: 'a2a', name: 'durable-task/sdk-sqlite', value: 4 },
   { suite: 'providers', name: 'execute/bare-child', value: 0.8 },
+  ...['messages', 'mail', 'tools', 'document', 'handshakes'].map(
+    (attack): Floor => ({ suite: 'hostile', name: `${attack}/none`, value: 0.8 }),
+  ),
   { suite: 'cli', name: 'up/bare-node', value: 4.5, atMost: true },
   { suite: 'cli', name: 'up/bare-node, CPU time', value: 4.5, atMost: true },
   { suite: 'cli', name: 'command/bare-node', value: 1.5, atMost: true },

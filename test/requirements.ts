@@ -1553,6 +1553,10 @@ const hardening = section('hardening', '', [
     'mesh',
     'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
   ],
+  ['HX.1', 'nodes', 'Strangers that are refused again and again do not push the rest out of the audit log.'],
+  ['HX.2', 'nodes', 'While a node is busy, a peer that floods it is read later, and the others are served.'],
+  ['HX.3', 'coordination', 'One node or agent cannot take all the places in swarms.'],
+  ['HX.4', 'mesh', 'The threat model says of each actor what it may not do, and which tests show it.'],
 ]);
 
 const toolTasks = section('tool calls as tasks', '', [
