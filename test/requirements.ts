@@ -1433,7 +1433,7 @@ const firstMinutes = section('first minutes', '', [
   [
     'FM.demo',
     'onramp',
-    'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
+    'The demo shows a mesh, a plan with an approval and findings of the roster’s tools, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
   ],
   [
     'FM.readme',
