@@ -16,6 +16,7 @@ import type { RunView } from '../src/plans/run-news.js';
 import { PLANETARY_ROSTER } from '../src/roster/planetary-roster.js';
 import type { EclipticError } from '../src/runtime/errors.js';
 import { ECHO, echoing } from './echo-agents.js';
+import { expectJsonOutput } from './json-output.js';
 import { BIN, ROOT } from './source-files.js';
 
 /** Words and nouns in the overview. */
@@ -1434,6 +1435,7 @@ async function finish(child: ChildProcess): Promise<Finished> {
 
 async function run(args: readonly string[], init: Partial<RunInit> = {}): Promise<Omit<Finished, 'signal'>> {
   const { code, stdout, stderr } = await finish(launch(args, init));
+  if (args.includes('--json')) await expectJsonOutput(args, { stdout, stderr });
   return { code, stdout, stderr };
 }
 

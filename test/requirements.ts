@@ -1431,6 +1431,11 @@ const firstMinutes = section('first minutes', '', [
   ],
   ['FM.welcome-quiet', 'onramp', 'That look starts no program, and contacts no other machine.'],
   [
+    'FM.json',
+    'nodes',
+    'Each command that prints JSON has a published schema, shown by `ecliptic help --json-schema`, which what it prints matches.',
+  ],
+  [
     'FM.demo',
     'onramp',
     'The demo shows a mesh, a plan with an approval and findings of the roster’s tools, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
@@ -1506,6 +1511,7 @@ const collections = section('shared context', '', [
   ['CO.4', 'mcp', 'An author and a node have a share of a collection; what is no entry is ignored.'],
   ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
   ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
+  ['CO.8', 'nodes', 'The dashboard lists, searches, adds and removes entries, live, by mouse and by keyboard.'],
   ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
 ]);
 

@@ -15,6 +15,7 @@ import { createNode, type EclipticNode, type NodeInit } from '../../src/node/com
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
+import { expectJsonOutput } from '../json-output.js';
 import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
 import { removeFolder } from '../remove-folder.js';
@@ -155,7 +156,9 @@ export class Cluster {
 
   /** Runs a command to its end. */
   async run(args: readonly string[], home = this.folder, env?: Record<string, string>): Promise<Finished> {
-    return finish(this.launch(args, home, env));
+    const finished = await finish(this.launch(args, home, env));
+    if (args.includes('--json')) await expectJsonOutput(args, finished);
+    return finished;
   }
 
   launch(
