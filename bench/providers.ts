@@ -10,7 +10,7 @@ import { Children, CommandAdapter, Lanes, MemoryWatch } from 'ecliptic/providers
 import { compareCpu, type Report, type Round } from './compare.js';
 import { exec } from './exec.js';
 import { model } from './model.js';
-import { sized } from './settings.js';
+import { isRepeat, sized } from './settings.js';
 
 const SUITE = 'providers';
 const PROGRAM = fileURLToPath(new URL('providers-peer.js', import.meta.url));
@@ -29,6 +29,7 @@ export async function run(report: Report): Promise<void> {
   const fleet = await Fleet.start(folder);
   try {
     await execute(report, fleet);
+    if (isRepeat()) return;
     await crashes(report, fleet);
     await idleLanes(report, fleet);
     await exec(report, SUITE, folder);

@@ -3,6 +3,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildPage } from './build-page.mjs';
 import { bundle } from './bundle.mjs';
+import { bundledPackages } from './supply/bundled.mjs';
+import { billOfMaterials, packagesOf, SBOM } from './supply/packages.mjs';
 import { writeCommands } from './write-commands.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -22,10 +24,13 @@ const library = [
   'bridges/openai-agents',
   'bridges/langgraph',
 ];
-const licences = await bundle(
-  [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-process'],
-  'dist',
+const entries = [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-process'];
+const bundled = bundledPackages([...(await bundle(entries, 'dist')), ...(await buildPage())]);
+const texts = bundled.map(({ notice }) => notice);
+writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), texts.join(`\n${'-'.repeat(80)}\n\n`));
+const bill = billOfMaterials(
+  packagesOf(),
+  bundled.map(({ name }) => name),
 );
-writeFileSync(new URL('../dist/THIRD-PARTY.txt', import.meta.url), licences.join(`\n${'-'.repeat(80)}\n\n`));
-await buildPage();
+writeFileSync(SBOM, `${JSON.stringify(bill, null, 1)}\n`);
 writeCommands();

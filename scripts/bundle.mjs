@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -60,6 +60,7 @@ function quickSpreads(text) {
 /**
  * Puts entries of `src/`, with all that they share, into one folder: each under the name of its file. The files are
  * CommonJS, because Node 20 can store compiled code of scripts only; an entry that exports has an ES module beside it.
+ * Returns the files that went into them.
  */
 export async function bundle(entries, outdir) {
   const { outputFiles, metafile } = await build({
@@ -93,7 +94,7 @@ export async function bundle(entries, outdir) {
     // Never executed: Node finds in it which names an ES module can import.
     await appendFile(join(folder, `${name}.cjs`), `0 && (module.exports = { ${names} });\n`);
   }
-  return licences(Object.keys(metafile.inputs));
+  return Object.keys(metafile.inputs);
 }
 
 /** An ES module of esbuild as CommonJS. Other packages are imported as before, so that users share them. */
@@ -133,15 +134,4 @@ function withConstants(code) {
       .replace(statement, `const { ${names.join(', ')} } = require("${file}");`);
   }
   return text;
-}
-
-/** The licences of packages whose code is in the bundle. */
-function licences(inputs) {
-  const folders = new Set(inputs.flatMap((input) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? []));
-  return [...folders].sort().map((folder) => {
-    const { name, version, license } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
-    const file = readdirSync(join(root, folder)).find((entry) => /^licen[cs]e/i.test(entry));
-    const text = file === undefined ? '' : readFileSync(join(root, folder, file), 'utf8').trim();
-    return `${name} ${version} (${license})\n\n${text}\n`;
-  });
 }

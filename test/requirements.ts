@@ -883,6 +883,7 @@ const people = section('mailbox for people', 'PM.', [
     'onramp',
     'The owner is told of each item that begins to wait, once, on the desktop and by a webhook that is repeated, with bounds.',
   ],
+  ['PM.6', 'onramp', 'A message that the owner closes without an answer tells a sender that waits for one.'],
   ['PM.5', 'onramp', '`ecliptic watch` rings the terminal when something new waits, unless configured not to.'],
 ]);
 
@@ -1274,6 +1275,11 @@ const worktrees = section('worktrees', '', [
   ['WT.15', 'providers', 'Without git, a repository or a commit the task is refused, and told what to do.'],
   ['WT.18', 'providers', 'A real Claude Code edits a file in the worktree of its task; its answer has the branch.'],
   ['WT.19', 'providers', 'The answer to a plain request, or to a task of mesh_task, names the branch with the work.'],
+  [
+    'WT.20',
+    'providers',
+    'No command of the node’s git reads settings or hooks of a repository, which a jailed program may rewrite at any moment.',
+  ],
   ['WT.16', 'providers', 'Agents over ACP and programs that run on work in the folder of each task.'],
   [
     'WT.17',
@@ -1547,7 +1553,43 @@ const rosterTools = section('tools of the roster', '', [
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const toolTasks = section('tool calls as tasks', '', [
+  ['MT.1', 'mcp', 'The official client follows a tool call as a task to its result, in both generations of tasks.'],
+  ['MT.2', 'mcp', 'A task asks its caller, as often as the tool needs, and goes on with the answers.'],
+  ['MT.3', 'mcp', 'A caller cancels its task, and the handler is told.'],
+  [
+    'MT.4',
+    'mcp',
+    'Tasks outlast their node: ends can be read, questions can be answered, and a call that was under way has failed and is not made again.',
+  ],
+  ['MT.5', 'mcp', 'A task belongs to its caller; for others it does not exist.'],
+  ['MT.6', 'mcp', 'Tasks have shares and a time to live, and are listed in pages.'],
+  [
+    'MT.7',
+    'mcp',
+    'A tool that can be a task is an ordinary tool for agents, and for clients without tasks where it allows that.',
+  ],
+]);
+
+const simulation = section('the whole fabric in simulation', '', [
+  ['SIM.1', 'nodes', 'Whole nodes under random work and faults keep every line of the contract, and come to rest.'],
+  [
+    'SIM.2',
+    'nodes',
+    'A seed gives the same history each time, and a failing one is shortened to the events that it needs.',
+  ],
+]);
+
+const evidence = section('evidence', 'EV.', [
+  ['EV.1', 'mesh', 'The evidence page has a row for each line of the contract.'],
+  ['EV.2', 'mesh', 'Its figures come from the results of runs; one that was typed by hand shows.'],
+  ['EV.3', 'mesh', 'A part whose command is missing, fails or prints no figures has failed.'],
+  ['EV.4', 'mesh', 'The licences of all packages are listed and allowed; a bill of materials lists what users get.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...evidence,
+  ...simulation,
   ...rosterTools,
   ...firstMinutes,
   ...acceptanceCriteria,
@@ -1602,4 +1644,5 @@ export const requirements: readonly Requirement[] = [
   ...chats,
   ...benchmarks,
   ...tasksAtOnce,
+  ...toolTasks,
 ];

@@ -51,21 +51,22 @@ export type StreamHandler = (stream: StreamReader, message: Message) => void | P
 
 /** What every agent is: a card on the mesh, conversations, and handlers for messages. It knows no feature by name. */
 export abstract class AgentCore implements Receiver, Responder {
+  // First what a message on the direct path needs: among many agents each cache line counts.
   readonly id: string;
-  /** @internal */
-  protected readonly sender: MessageSender;
-  /** @internal */
-  protected readonly staffing: Staffing;
+  readonly #entry: RegistryEntry;
+  readonly #components: AgentCoreComponents;
+  #notificationHandler: MessageHandler | undefined;
   /** @internal */
   protected readonly context: HandlerContext;
   /** @internal */
   protected requestHandler: RequestHandler | undefined;
-  readonly #entry: RegistryEntry;
-  readonly #components: AgentCoreComponents;
   readonly #conversations: Conversations;
+  /** @internal */
+  protected readonly sender: MessageSender;
+  /** @internal */
+  protected readonly staffing: Staffing;
   readonly #onLeave: (agent: { readonly id: string }) => void;
   #init: AgentInit;
-  #notificationHandler: MessageHandler | undefined;
   #streamHandler: StreamHandler | undefined;
   #messageHandler: MessageHandler | undefined;
   #stopMail: (() => void) | undefined;
@@ -141,7 +142,7 @@ export abstract class AgentCore implements Receiver, Responder {
   send(to: Recipient, payload: unknown, options?: SendOptions): Promise<RoutingResult> {
     if (options === undefined) {
       const result = this.#components.router.direct.send(this.#entry, to, payload);
-      if (result !== undefined) return Promise.resolve(result);
+      if (result !== undefined) return result;
     }
     return this.#send(to, payload, options ?? {});
   }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tries } from '../../test/evidence.js';
 import { Identity } from '../network/membership/identity.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
@@ -190,7 +191,7 @@ describe('an author that signs two segments under one number', () => {
         const list = mesh.places[0]!.document.list('list').toJSON();
         for (const { name } of mesh.places) expect(list).toContain(`last of ${name}`);
       }),
-      { numRuns: process.env.ECLIPTIC_SOAK ? 500 : 50 },
+      { numRuns: tries(process.env.ECLIPTIC_SOAK ? 500 : 50, 'random histories') },
     );
     // About a quarter of the histories prove it; none would mean that the histories are useless.
     expect(proven).toBeGreaterThan(0);
@@ -275,7 +276,7 @@ describe('merged segments', () => {
         expect(mergeSegments(parts).claim().digest).toBe(mergeSegments(run).claim().digest);
         expect(proofAgainst(author.stream, mergeSegments(parts).claim(), run)).toBeUndefined();
       }),
-      { numRuns: 100 },
+      { numRuns: tries(100, 'random histories') },
     );
   });
 

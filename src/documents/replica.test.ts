@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import * as Y from 'yjs';
+import { tries } from '../../test/evidence.js';
 import { Identity } from '../network/membership/identity.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { Replica } from './replica.js';
@@ -76,7 +77,7 @@ describe('segments', () => {
           expect(sameDeletions(other, first)).toBe(true);
         }
       }),
-      { numRuns: 100 },
+      { numRuns: tries(100, 'random histories') },
     );
   });
 

@@ -10,6 +10,7 @@ import type { TaskTimeLimits } from '../a2a/server/task-terms.js';
 import type { ServedCard } from '../a2a/v03/card.js';
 import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
+import type { ToolTasks } from '../mcp/tool-tasks.js';
 import type { NameStyle } from '../mcp/wire-names.js';
 import { fullAddress } from '../mesh/address.js';
 import type { AgentRegistry } from '../mesh/registry.js';
@@ -34,6 +35,7 @@ export interface GatewayComponents {
   runtime: Runtime;
   registry: AgentRegistry;
   mcp: McpService;
+  toolTasks: ToolTasks;
   identity: Identity;
   deadlines: DeadlineQueue;
   records: TaskRecords;
@@ -120,7 +122,7 @@ export class Gateway {
     this.style = names;
     this.tokens = new Tokens({ runtime, folder });
     this.#mcp = new McpEndpoint({
-      ...{ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION },
+      ...{ service: mcp, tasks: components.toolTasks, runtime, style: names, name: 'ecliptic', version: VERSION },
       resourceMetadata: () => (init.jwt ? `${this.url}${RESOURCE_METADATA}/mcp` : undefined),
     });
     const jwt = init.jwt && new TokenVerifier(runtime, init.jwt);

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { triesSeeds } from '../../test/evidence.js';
 import { type NetworkedNode, Nodes, type NodesInit } from '../../test/nodes-fixture.js';
 import { Rogue, type RogueLink } from '../../test/rogue-peer.js';
 import type { Party } from '../mesh/policy.js';
@@ -333,6 +334,7 @@ describe('a call to another node', () => {
   });
 
   it.each(SEEDS)('is executed once by a network that loses, repeats and reorders (seed %i) [MC3]', async (seed) => {
+    triesSeeds([seed]);
     const faults = { loss: 0.15, duplication: 0.15, latencyMs: [1, 80] } as const;
     const { nodes, here, there } = await pair({ seed, faults });
     const executed = new Map<number, number>();

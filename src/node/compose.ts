@@ -7,6 +7,7 @@ import { NO_MAIL } from '../mail/no-mail.js';
 import type { MailRelay } from '../mail/relay.js';
 import { McpExchange } from '../mcp/exchange.js';
 import { McpService } from '../mcp/service.js';
+import { ToolTasks } from '../mcp/tool-tasks.js';
 import { AuditLog } from '../mesh/audit/audit-log.js';
 import { JournalLog, replay } from '../mesh/audit/journal-log.js';
 import { Upkeep, type UpkeepLimits } from '../mesh/audit/upkeep.js';
@@ -36,6 +37,7 @@ import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { SteadyClock } from '../runtime/steady-clock.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import { MemoryStore } from '../store/memory-store.js';
 import type { SharedLogs } from '../store/shared/record-log.js';
 import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
@@ -94,6 +96,8 @@ export interface NodeNetworkInit extends Omit<NetworkInit, 'software' | 'discove
   folder?: string;
   /** @internal Keeps mail for absent nodes instead of NATS. */
   mailRelay?: (runtime: Runtime, nodeKey: string) => MailRelay;
+  /** @internal Identifies the folder instead of its key file, which differs each time that a simulation runs. */
+  place?: string;
 }
 
 /** Starts a node. It keeps the process alive until `stop()`, as a listening server would. */
@@ -116,7 +120,7 @@ export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
  */
 export async function composeNode(init: NodeInit, parts: Parts): Promise<EclipticNode> {
   const { runtime = systemRuntime(), limits = {}, store } = init;
-  const { folder, nats, mailRelay, ...networkInit } = init.network ?? {};
+  const { folder, nats, mailRelay, place, ...networkInit } = init.network ?? {};
   const hold = runtime.hold();
   const deadlines = new DeadlineQueue(runtime);
   parts.add({ name: 'hold on the process', stop: () => hold.cancel() });
@@ -158,7 +162,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const documents = new Documents({ ...mesh, nodeKey: key, signer: identity, network, store });
   const swarms = await Swarms.open({ ...mesh, documents, nodeKey: key, logs }, store);
 
-  const stored = store && (await openRecords({ ...mesh, clock, store, folder, parts }, limits.retention));
+  const stored = store && (await openRecords({ ...mesh, clock, store, folder, place, parts }, limits.retention));
   const { mail, journal } = stored ?? {};
   const sharedThreads = {
     admits: (...asked: Parameters<Swarms['admits']>) => swarms.admits(...asked) || documents.admits(...asked),
@@ -167,6 +171,12 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const router = new A2ARouter({ ...mesh, carrier, postbox: mail, journal, sharedThreads }, limits);
   const channels = new ChannelManager({ ...mesh, router, carrier: network?.envelopes }, limits.channels);
   const mcp = new McpService({ ...mesh, deadlines });
+  const toolTasks = await ToolTasks.open({
+    runtime,
+    service: mcp,
+    store: store ?? new MemoryStore(),
+    onCallbackFailed,
+  });
   const relay = mailRelay?.(runtime, key) ?? broker?.mail(membership);
   mail?.start(router, network, relay && { relay, identity, membership });
   if (network) addProtocols({ ...mesh, network, parts, mail, router, channels, mcp, documents });
@@ -184,7 +194,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
     ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail, edge, registers },
     brokerAccess: broker,
     ...{ records: stored?.records, proposals: stored?.proposals },
-    ...{ router, channels, mcp, documents, objects, swarms, providers, providerEvents },
+    ...{ router, channels, mcp, toolTasks, documents, objects, swarms, providers, providerEvents },
   });
   parts.add(
     {
@@ -202,6 +212,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
     // Documents and swarms close while their agents are there, so that the last changes still go out.
     { name: 'documents', stop: () => documents.close() },
     { name: 'swarms', stop: () => swarms.close() },
+    { name: 'tool tasks', stop: () => toolTasks.stop() },
     { name: 'work under way', stop: () => node.drain() },
   );
   return node;
@@ -247,7 +258,7 @@ interface Mesh {
 
 /** Everything that a node with a store records: decisions, events, proposals and durable mail. */
 async function openRecords(
-  components: Mesh & { store: Store; clock: SteadyClock; folder: string | undefined },
+  components: Mesh & { store: Store; clock: SteadyClock; folder: string | undefined; place: string | undefined },
   retention: RetentionInit = {},
 ) {
   const { runtime, store, observability, policy, folder, parts } = components;
@@ -261,7 +272,7 @@ async function openRecords(
   const proposals = await ProposalRecords.open(runtime, store);
   parts.add({ name: 'proposals', stop: () => proposals.flush() });
   const place = folder === undefined ? undefined : placeOf(join(folder, 'node.key'));
-  const mail = await Mail.open(components, retention, place);
+  const mail = await Mail.open(components, retention, components.place ?? place);
   parts.add({ name: 'mail', stop: () => mail.stop() });
   const records = { journal, audit, replay: (rows: readonly unknown[]) => replay(rows, policy) };
   return { mail, journal, proposals, records };

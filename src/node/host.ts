@@ -172,7 +172,7 @@ export class Host {
     const configured = new ConfiguredAgents({ runtime, node, env, rosterTools, ...tools }, loaded);
     await configured.startAgents();
     await openCollections(node, runtime);
-    const identify = gitIdentity(runtime, children, node.key);
+    const identify = gitIdentity(resources.git, node.key);
     const radar = { git: resources.git, work: resources.worktrees };
     const codingAgents = await node.openCodingAgents(dataFolder, { ...onramp, identify, radar });
     present = codingAgents;
@@ -313,7 +313,7 @@ async function openResources(
   const approvals = new Approvals(runtime, { folder: dataFolder });
   parts.add({ name: 'approvals', stop: () => approvals.close() });
   parts.add({ name: 'child processes', stop: () => children.close() });
-  const git = new Git({ runtime, children });
+  const git = new Git({ runtime, children }, { folder: join(dataFolder, 'git') });
   const worktrees = new Worktrees({ runtime, git }, { folder: dataFolder });
   return { children, jails, approvals, lanes: new Lanes(join(dataFolder, 'lanes')), git, worktrees, control };
 }

@@ -15,6 +15,7 @@ import { Gateway, type GatewayInit } from '../http/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { Entry } from '../mcp/catalogue.js';
 import type { McpService } from '../mcp/service.js';
+import type { ToolTasks } from '../mcp/tool-tasks.js';
 import type { AuditLog } from '../mesh/audit/audit-log.js';
 import type { JournalLog, replay } from '../mesh/audit/journal-log.js';
 import type { ChannelManager } from '../mesh/channel-manager.js';
@@ -53,7 +54,7 @@ export interface Records {
 
 type PublicComponents = Pick<
   EclipticNode,
-  'key' | 'network' | 'records' | 'providers' | 'providerEvents' | 'envelopes'
+  'key' | 'network' | 'records' | 'providers' | 'providerEvents' | 'envelopes' | 'toolTasks'
 >;
 
 export interface NodeComponents extends PublicComponents, AgentComponents {
@@ -84,6 +85,8 @@ export class EclipticNode {
   readonly network: Network | undefined;
   /** The tools, resources and prompts that agents offer over MCP, here and on other nodes. */
   readonly mcp: McpService;
+  /** Tool calls that their callers follow as tasks. */
+  readonly toolTasks: ToolTasks;
   /** Agent processes, tool servers and remote agents that do work for this node's agents. */
   readonly providers: ProviderRegistry;
   readonly providerEvents: ProviderEvents;
@@ -117,6 +120,7 @@ export class EclipticNode {
     this.envelopes = components.envelopes;
     this.network = components.network;
     this.mcp = components.mcp;
+    this.toolTasks = components.toolTasks;
     this.providers = components.providers;
     this.providerEvents = components.providerEvents;
     this.documents = components.documents;

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { tries } from '../../test/evidence.js';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
@@ -56,6 +57,7 @@ describe('a damaged store', () => {
     timeout: CASES * 100,
   }, async () => {
     let detected = 0;
+    tries(CASES, 'damages');
     for (let index = 0; index < CASES; index++) {
       const all = Object.entries(images);
       const [name, { disk, content }] = all[random(all.length)]!;

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
+import { tries } from '../../test/evidence.js';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import type { Disk } from '../system/files/disk.js';
@@ -172,6 +173,7 @@ describe('another process', () => {
   it(`loses no acknowledged write when it is killed, ${KILLS} times [ST3]`, { timeout: KILLS * 15_000 }, async () => {
     const folder = temporaryFolder();
     const acknowledged: string[] = [];
+    tries(KILLS, 'kills');
     for (let round = 0; round < KILLS; round++) {
       const process = child(
         folder,

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { tries } from '../../test/evidence.js';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { FileStore } from './file-store.js';
@@ -24,6 +25,7 @@ const LOG_BYTES = 12_000;
 it(`holds everything acknowledged after a power cut before and after each of ${SYNC_POINTS} syncs [ST1]`, {
   timeout: SYNC_POINTS * 2_000,
 }, async () => {
+  tries(SYNC_POINTS * CUTS, 'power cuts');
   const runtime = new SimulatedRuntime({ seed: 7 });
   const random = (below: number) => Math.floor(runtime.random() * below);
   const disk = new SimulatedDisk();

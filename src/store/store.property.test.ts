@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tries } from '../../test/evidence.js';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
 import { FileStore } from './file-store.js';
 import { type MemorySnapshot, MemoryStore } from './memory-store.js';
@@ -75,7 +76,7 @@ describe.each(kinds)('a store %s', (_, open) => {
         const bytes = model.read({ from: audit }).map(({ event, digest }) => Buffer.byteLength(`${event}${digest}`));
         expect(await store.figures(audit)).toEqual({ rows: bytes.length, bytes: bytes.reduce((a, b) => a + b, 0) });
       }),
-      { numRuns: process.env.ECLIPTIC_SOAK ? 3_000 : 300 },
+      { numRuns: tries(process.env.ECLIPTIC_SOAK ? 3_000 : 300, 'random histories') },
     );
     if (store instanceof FileStore) expect(await store.check()).toEqual([]);
     await store.close();

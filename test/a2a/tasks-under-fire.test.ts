@@ -11,6 +11,7 @@ import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { DeadlineQueue } from '../../src/runtime/deadlines.js';
 import { EclipticError } from '../../src/runtime/errors.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
+import { triesSeeds, upTo } from '../evidence.js';
 
 const RUNS = process.env.ECLIPTIC_SOAK === '1' ? 1_500 : 150;
 const STEPS = 60;
@@ -300,7 +301,7 @@ async function play(seed: number): Promise<void> {
 
 describe('tasks under fire', () => {
   it(`keep their guarantees in ${RUNS} random histories [GI1 GI2 GI6 GI7]`, { timeout: 600_000 }, async () => {
-    for (let seed = 1; seed <= RUNS; seed++) {
+    for (const seed of triesSeeds(upTo(RUNS))) {
       try {
         await play(seed);
       } catch (error) {

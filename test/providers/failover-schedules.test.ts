@@ -5,6 +5,7 @@ import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import { ProviderEvents } from '../../src/providers/adapter/events.js';
 import { ProviderRegistry } from '../../src/providers/registry/registry.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
+import { tries } from '../evidence.js';
 import { ScriptedAdapter } from './scripted-adapter.js';
 
 const RUNS = process.env.ECLIPTIC_SOAK ? 1_000 : 100;
@@ -74,7 +75,7 @@ describe('failover, in random schedules', () => {
         await registry.close();
         expect(runtime.pending).toBe(0);
       }),
-      { numRuns: RUNS },
+      { numRuns: tries(RUNS, 'random schedules') },
     );
   }, 600_000);
 

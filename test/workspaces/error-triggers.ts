@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { ErrorCode } from '../../src/runtime/errors.js';
 import { Git } from '../../src/system/git/git.js';
 import { Repository } from './repository.js';
@@ -15,7 +16,9 @@ export function workspaceTriggers(cleanups: (() => unknown)[]): Record<Code, () 
   return {
     GIT_REQUIRED: async () => {
       const { runtime, children, data } = await workbench();
-      return new Git({ runtime, children }).run({ folder: data }, ['status'], { env: { PATH: data } });
+      return new Git({ runtime, children }, { folder: join(data, 'git') }).run({ folder: data }, ['status'], {
+        env: { PATH: data },
+      });
     },
     GIT_FAILED: async () => (await workbench(Repository.create({}))).open(),
     WORKSPACE_NOT_FOUND: async () => (await workbench()).worktrees.drop('nothing'),

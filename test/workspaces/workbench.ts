@@ -24,7 +24,7 @@ export class Workbench {
   private constructor(repository: Repository, children: Children) {
     this.repository = repository;
     this.children = children;
-    this.git = new Git({ runtime: this.runtime, children });
+    this.git = new Git({ runtime: this.runtime, children }, { folder: join(this.data, 'git') });
     this.worktrees = this.#start();
   }
 

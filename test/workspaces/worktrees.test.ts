@@ -225,7 +225,9 @@ describe('git worktrees of tasks', { timeout: 180_000 }, () => {
       message: expect.stringMatching(/git init/),
     });
     const { runtime, children, data } = bench;
-    const without = new Git({ runtime, children }).run({ folder: data }, ['status'], { env: { PATH: data } });
+    const without = new Git({ runtime, children }, { folder: join(data, 'git') }).run({ folder: data }, ['status'], {
+      env: { PATH: data },
+    });
     await expect(without).rejects.toMatchObject({
       code: 'GIT_REQUIRED',
       message: expect.stringMatching(/Install git/),

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tries } from '../../../test/evidence.js';
 import { messagesOf, projectState, textOf } from './simple.js';
 import { createTask, stepTask, type TaskEvent, type TaskInput, type TaskModel, type TaskStep } from './task-machine.js';
 import { isTerminal } from './task-rules.js';
@@ -281,7 +282,7 @@ describe('a task in any storm of events', () => {
         expect(model.task.history!.length).toBeLessThanOrEqual(LIMITS.historyMessages);
         expect((model.task.artifacts ?? []).length).toBeLessThanOrEqual(LIMITS.artifacts);
       }),
-      { numRuns: RUNS },
+      { numRuns: tries(RUNS, 'random histories') },
     );
     expect(ended).toBeGreaterThan(RUNS / 10);
   });
@@ -295,7 +296,7 @@ describe('a task in any storm of events', () => {
         const thawed = JSON.parse(JSON.stringify(kept)) as TaskModel;
         expect(through(thawed, inputs.slice(cut))).toEqual(through(birth().model, inputs));
       }),
-      { numRuns: RUNS },
+      { numRuns: tries(RUNS, 'random histories') },
     );
   });
 });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tries } from '../../../test/evidence.js';
 import { MemoryStore } from '../../store/memory-store.js';
 import { KeeperElection } from './keeper-election.js';
 
@@ -55,7 +56,7 @@ describe('the keeper of a repository', () => {
         expect(keepers.length).toBeLessThanOrEqual(1);
       },
     );
-    await fc.assert(property, { numRuns: process.env.ECLIPTIC_SOAK ? 5_000 : 300 });
+    await fc.assert(property, { numRuns: tries(process.env.ECLIPTIC_SOAK ? 5_000 : 300, 'random histories') });
   });
 
   it('is undecided while a candidate cannot be asked', async () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tries } from '../../../test/evidence.js';
 import { overlaps } from './glob.js';
 import { type LeaseState, MAX_LEASES_PER_HOLDER, NOTHING, step } from './lease-machine.js';
 import type { Operation } from './lease-wire.js';
@@ -60,7 +61,7 @@ describe('the lease machine', () => {
           state = next;
         }
       }),
-      { numRuns: process.env.ECLIPTIC_SOAK ? 4_000 : 300 },
+      { numRuns: tries(process.env.ECLIPTIC_SOAK ? 4_000 : 300, 'random histories') },
     );
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { bodiesIn, Client, startCodingAgents, temporaryFolder } from '../../../test/coding-agents-fixture.js';
+import { triesSeeds } from '../../../test/evidence.js';
 import { expectExclusive, holders, identify, leaseMesh, OWN, type Place } from '../../../test/lease-mesh.js';
 import { Nodes } from '../../../test/nodes-fixture.js';
 import { MemoryStore } from '../../store/memory-store.js';
@@ -321,6 +322,7 @@ describe('a race for leases', () => {
   it.each(seeds)(
     'of a thousand takes on two nodes has one holder each, at every moment, seed %i [ON13]',
     async (seed) => {
+      triesSeeds([seed]);
       const faults = { latencyMs: [1, 30] as const, loss: 0.02, duplication: 0.02 };
       const { nodes, places } = await leaseMesh(['desk', 'laptop'], { seed, faults });
       const join = (at: number) => Client.join(nodes, places[at % 2]!.codingAgents, `agent-${at}`);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { temporaryFolder } from '../../../test/coding-agents-fixture.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
+import { Git } from '../../system/git/git.js';
 import { Children } from '../../system/process/children.js';
 import { gitIdentity, normalRemote } from './repository.js';
 
@@ -16,7 +17,8 @@ async function identity(nodeKey: string) {
   const runtime = systemRuntime();
   const children = await Children.open(runtime, { folder: join(temporaryFolder(), 'children') });
   onTestFinished(() => children.close({ graceMs: 0 }));
-  return gitIdentity(runtime, children, nodeKey);
+  const git = new Git({ runtime, children }, { folder: join(temporaryFolder(), 'git') });
+  return gitIdentity(git, nodeKey);
 }
 
 describe('the normal form of a remote', () => {

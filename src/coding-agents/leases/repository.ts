@@ -2,10 +2,7 @@ import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
-import { GIT_ENVIRONMENT, GIT_FLAGS } from '../../system/git/git-settings.js';
-import type { Children } from '../../system/process/children.js';
-import { readLines } from '../../system/process/lines.js';
+import type { Git } from '../../system/git/git.js';
 
 export interface Repository {
   /** The same in every checkout. */
@@ -27,13 +24,13 @@ const MAX_KNOWN = 1_000;
  * another repository on another device, so the first commit counts too there, and where there is no remote. A folder
  * without git is its own repository.
  */
-export function gitIdentity(runtime: Runtime, children: Children, nodeKey: string): Identify {
+export function gitIdentity(git: Git, nodeKey: string): Identify {
   const known = new Map<string, Promise<Repository>>();
   return (folder) => {
     let found = known.get(folder);
     if (!found) {
       if (known.size >= MAX_KNOWN) known.delete(known.keys().next().value!);
-      found = identify(runtime, children, nodeKey, folder);
+      found = identify(git, nodeKey, folder);
       known.set(folder, found);
       found.catch(() => known.delete(folder));
     }
@@ -41,8 +38,8 @@ export function gitIdentity(runtime: Runtime, children: Children, nodeKey: strin
   };
 }
 
-async function identify(runtime: Runtime, children: Children, nodeKey: string, folder: string): Promise<Repository> {
-  const git = (...args: string[]) => run(runtime, children, folder, args);
+async function identify(using: Git, nodeKey: string, folder: string): Promise<Repository> {
+  const git = (...args: string[]) => run(using, folder, args);
   const root = (await git('rev-parse', '--show-toplevel'))?.[0];
   if (!root) return plainFolder(nodeKey, folder);
   const remotes = (await git('remote')) ?? [];
@@ -62,7 +59,7 @@ async function identify(runtime: Runtime, children: Children, nodeKey: string, f
   if (!isShallow || origin === '') return { id: formerId, ...about };
   // The oldest commit that a shallow clone has is not the first one, which its origin on this machine knows.
   const at = resolve(root, origin.replace(/^file:\/\//, ''));
-  const known = await firstCommit((...args) => run(runtime, children, at, args));
+  const known = await firstCommit((...args) => run(using, at, args));
   return { id: known === '' ? formerId : digest(`git\n${known}\n${url}`), ...about };
 }
 
@@ -106,30 +103,12 @@ function real(folder: string): string {
 }
 
 /** The lines that git prints; undefined when git fails or is missing. */
-async function run(
-  runtime: Runtime,
-  children: Children,
-  folder: string,
-  args: readonly string[],
-): Promise<string[] | undefined> {
-  let child: Awaited<ReturnType<Children['start']>>;
+async function run(git: Git, folder: string, args: readonly string[]): Promise<string[] | undefined> {
   try {
-    const all = ['-C', folder, ...GIT_FLAGS, ...args];
-    child = await children.start({ command: 'git', args: all, name: 'git', env: GIT_ENVIRONMENT });
+    const { code, stdout } = await git.result({ folder }, args, { timeoutMs: GIT_MS });
+    return code === 0 ? stdout.split(/\r?\n/).filter((line) => line !== '') : undefined;
   } catch (error) {
-    if (error instanceof EclipticError && error.code === 'PROCESS_START_FAILED') return undefined;
+    if (error instanceof EclipticError && error.code === 'GIT_REQUIRED') return undefined;
     throw error;
   }
-  let late = false;
-  const timer = runtime.setTimer(() => {
-    late = true;
-    void child.stop({ graceMs: 0 });
-  }, GIT_MS);
-  const lines: string[] = [];
-  await readLines(child.stdout, (line) => void lines.push(line));
-  const exit = await child.exited;
-  timer.cancel();
-  if (late)
-    throw new EclipticError('REQUEST_TIMEOUT', `git did not answer within ${GIT_MS} ms in ${folder}; try again`);
-  return exit.kind === 'code' && exit.code === 0 ? lines : undefined;
 }

@@ -1,4 +1,5 @@
-import type { Git, GitPlace } from '../../system/git/git.js';
+import type { Git } from '../../system/git/git.js';
+import type { GitPlace } from '../../system/git/known-repositories.js';
 
 /** What git says about one worktree. */
 export interface Dirty {

@@ -3,7 +3,8 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { Git, GitPlace } from '../../system/git/git.js';
+import type { Git } from '../../system/git/git.js';
+import type { GitPlace } from '../../system/git/known-repositories.js';
 
 /** Folders that a node watches, of all worktrees together. */
 export const MAX_WATCHED = 16_384;

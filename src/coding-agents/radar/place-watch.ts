@@ -1,7 +1,8 @@
 import { Backoff } from '../../runtime/backoff.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import type { Git, GitPlace } from '../../system/git/git.js';
+import type { Git } from '../../system/git/git.js';
+import type { GitPlace } from '../../system/git/known-repositories.js';
 import { type Dirty, dirtyFiles, MAX_DIRTY_FILES, withPaths } from './dirty-files.js';
 import { FolderWatch, type WatchBudget } from './folder-watch.js';
 

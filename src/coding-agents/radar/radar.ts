@@ -1,7 +1,8 @@
 import type { A2AObservability } from '../../mesh/observability.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { Git, GitPlace } from '../../system/git/git.js';
+import type { Git } from '../../system/git/git.js';
+import type { GitPlace } from '../../system/git/known-repositories.js';
 import { coverOf } from '../leases/glob.js';
 import type { Leases } from '../leases/leases.js';
 import { type DeviceRadar, MAX_PLACES } from './device-radar.js';

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { tries } from '../../../test/evidence.js';
 import { connected, type NetworkedNode, Nodes } from '../../../test/nodes-fixture.js';
 import { joinBody, Rogue, RogueLink } from '../../../test/rogue-peer.js';
 import type { Agent } from '../../agent/agent.js';
@@ -1711,7 +1712,7 @@ describe('anything at all after a genuine greeting', () => {
       if (link.closed && link.frames.at(-1)?.[0] !== 'bye') expect(siege.security().length).toBeGreaterThan(before);
       link.say(['bye', 'leaving']);
     });
-    await fc.assert(property, { numRuns: RUNS });
+    await fc.assert(property, { numRuns: tries(RUNS, 'random attacks') });
     await siege.expectUnharmed();
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   }

@@ -9,6 +9,7 @@ import type { Dashboard } from '../../http/dashboard/dashboard.js';
 import type { Gateway } from '../../http/gateway.js';
 import type { Mail } from '../../mail/mail.js';
 import type { McpService } from '../../mcp/service.js';
+import type { ToolTasks } from '../../mcp/tool-tasks.js';
 import type { Upstreams } from '../../mcp/upstream/upstreams.js';
 import { joinAddress, splitAddress } from '../../mesh/address.js';
 import type { AuditLog } from '../../mesh/audit/audit-log.js';
@@ -55,6 +56,7 @@ interface ControlledNode {
   readonly brokerAccess: BrokerAccess | undefined;
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
+  readonly toolTasks: ToolTasks;
   readonly documents: Documents;
   readonly collections: Collections | undefined;
   readonly objects: Objects;

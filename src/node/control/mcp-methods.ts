@@ -75,7 +75,14 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
       const transport = new SocketTransport(emit);
       sessions.set(session, transport);
       const { style } = gateway;
-      const server = { service: mcp, principal: caller, style, name: 'ecliptic', version: VERSION };
+      const server = {
+        service: mcp,
+        tasks: node.toolTasks,
+        principal: caller,
+        style,
+        name: 'ecliptic',
+        version: VERSION,
+      };
       const handle = serveStdio(({ era }) => createProtocolServer(sdk, { ...server, tell: era }), { transport });
       emit(null);
       await aborted(signal);

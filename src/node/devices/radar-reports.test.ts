@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tries } from '../../../test/evidence.js';
 import { comparable, type DeviceRadar, overlapsOf } from '../../coding-agents/radar/device-radar.js';
 import type { RadarEffect } from '../../coding-agents/radar/radar-machine.js';
 import { RadarPicture } from '../../coding-agents/radar/radar-picture.js';
@@ -240,7 +241,7 @@ describe('radar reports', () => {
         if (disjoint) expect(truth.filter((one) => one.startsWith('files'))).toEqual([]);
         for (const { reports } of link.devices) reports.close();
       }),
-      { numRuns: process.env.ECLIPTIC_SOAK ? 20_000 : 1_000 },
+      { numRuns: tries(process.env.ECLIPTIC_SOAK ? 20_000 : 1_000, 'random histories') },
     );
   }, 120_000);
 

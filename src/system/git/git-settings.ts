@@ -1,6 +1,6 @@
 /**
  * No hook, monitor or pager that the repository names runs, and no program that checks signatures. Programs with names of
- * their own, such as filters, are the matter of repository-programs.ts.
+ * their own, such as filters, are the matter of repository-settings.ts.
  */
 const SETTINGS = {
   'core.hooksPath': process.platform === 'win32' ? 'NUL' : '/dev/null',

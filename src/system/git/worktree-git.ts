@@ -1,15 +1,8 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Git, GitPlace } from './git.js';
-
-/** A folder of a repository. */
-export interface Checkout {
-  /** The repository's own folder of data, which all of its worktrees share. */
-  readonly gitDir: string;
-  /** The top of the folder's worktree; a bare repository has none. */
-  readonly root: string | undefined;
-  /** The folder within its worktree; empty at its top. */
-  readonly prefix: string;
-}
+import type { Git } from './git.js';
+import { type Checkout, type GitPlace, line } from './known-repositories.js';
 
 export interface Base {
   /** Undefined where it is no branch, such as a detached HEAD. */
@@ -58,20 +51,11 @@ export class WorktreeGit {
   }
 
   async locate(folder: string): Promise<Checkout> {
-    const ask = (...args: string[]) => this.#git.result({ folder }, ['rev-parse', '--path-format=absolute', ...args]);
-    // One question, unless a path with a newline makes the answer ambiguous, or there is no worktree.
-    const all = await ask('--git-common-dir', '--show-toplevel', '--show-prefix');
-    const [gitDir, root, within, ...rest] = all.stdout.split('\n');
-    if (all.code === 0 && rest.length === 1) return { gitDir: gitDir!, root, prefix: noSlash(within!) };
-    const found = await ask('--git-common-dir');
-    if (found.code !== 0) {
-      const said = found.stderr.split('\n')[0] ?? '';
-      const message = `${folder} cannot be used for worktrees: ${said}. Set "cwd" to a folder of a git repository (git init), or remove "worktree".`;
-      throw new EclipticError('GIT_FAILED', message, { folder });
-    }
-    const top = await ask('--show-toplevel');
-    const prefix = top.code === 0 ? noSlash(line((await ask('--show-prefix')).stdout)) : '';
-    return { gitDir: line(found.stdout), root: top.code === 0 ? line(top.stdout) : undefined, prefix };
+    const found = await this.#git.locate(folder);
+    if (!('code' in found)) return found;
+    const said = found.stderr.split('\n')[0] ?? '';
+    const message = `${folder} cannot be used for worktrees: ${said}. Set "cwd" to a folder of a git repository (git init), or remove "worktree".`;
+    throw new EclipticError('GIT_FAILED', message, { folder });
   }
 
   /** The commit that a task begins with: a named branch, tag or commit, or HEAD. */
@@ -120,9 +104,12 @@ export class WorktreeGit {
   /** Makes a worktree with a new branch, or with `commit` undefined one with a branch that exists. */
   async add(repository: string, folder: string, branch: string, commit?: string): Promise<LinkedWorktree> {
     const what = commit === undefined ? ['--', folder, branch] : ['--no-track', '-b', branch, '--', folder, commit];
+    mkdirSync(join(repository, 'worktrees'), { recursive: true });
     await this.#git.run({ gitDir: repository }, ['worktree', 'add', '--quiet', ...what], { timeoutMs: CHECKOUT_MS });
-    // No agent has been in it yet: its folder still leads to the right repository.
-    const gitDir = line(await this.#git.run({ folder }, ['rev-parse', '--absolute-git-dir']));
+    // Git named the folder that it was given for the repository's. No agent has been in it yet.
+    const link = join(folder, '.git');
+    const gitDir = join(repository, 'worktrees', basename(line(readFileSync(link, 'utf8'))));
+    writeFileSync(link, `gitdir: ${gitDir}\n`);
     return { gitDir, workTree: folder };
   }
 
@@ -265,8 +252,10 @@ export class WorktreeGit {
   /** The folder of the worktree that has the branch checked out. */
   async #worktreeOf(gitDir: string, branch: string): Promise<string | undefined> {
     const listed = await this.#git.run({ gitDir }, ['worktree', 'list', '--porcelain', '-z']);
-    let folder: string | undefined;
-    for (const one of listed.split('\0')) {
+    // The first one is that of the repository itself, which git takes from the folder that it was given.
+    const [, ...rest] = listed.split('\0');
+    let folder: string | undefined = basename(gitDir) === '.git' ? dirname(gitDir) : gitDir;
+    for (const one of rest) {
       if (one.startsWith('worktree ')) folder = one.slice('worktree '.length);
       if (one === `branch ${HEADS}${branch}`) return folder;
       // A bare repository has a HEAD and no files.
@@ -293,15 +282,6 @@ export class WorktreeGit {
     const { code, stdout } = await this.#git.result(place, args);
     return code === 0 ? line(stdout) : undefined;
   }
-}
-
-/** Without the newline at its end: a path may contain others. */
-function line(output: string): string {
-  return output.replace(/\r?\n$/, '');
-}
-
-function noSlash(path: string): string {
-  return path.replace(/\/$/, '');
 }
 
 function items(output: string): string[] {

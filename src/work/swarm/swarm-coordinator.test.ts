@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
+import { tries } from '../../../test/evidence.js';
 import type { Agent } from '../../agent/agent.js';
 import type { SubTaskInput, SwarmInit, SwarmRun } from '../../agent/agent-swarms.js';
 import { createNode, type EclipticNode, type NodeInit } from '../../node/compose.js';
@@ -350,7 +351,7 @@ describe('properties of swarms', () => {
         expect(proposed.sort()).toEqual(capable.sort());
         await clear();
       }),
-      { numRuns: RUNS },
+      { numRuns: tries(RUNS, 'random histories') },
     );
   });
 
@@ -396,7 +397,7 @@ describe('properties of swarms', () => {
         }
         await clear();
       }),
-      { numRuns: RUNS },
+      { numRuns: tries(RUNS, 'random histories') },
     );
   });
 });
