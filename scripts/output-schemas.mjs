@@ -30,7 +30,17 @@ export function writeOutputSchemas() {
     commands: Object.fromEntries(Object.entries(commands).sort()),
     $defs: writer.definitions,
   };
-  writeFileSync(join(root, 'schema', 'output.schema.json'), `${JSON.stringify(document)}\n`);
+  writeFileSync(join(root, 'schema', 'output.schema.json'), byLines(document));
+}
+
+/** One line for each command and definition, so that a change of one shows as a change of one. */
+function byLines({ commands, $defs, ...head }) {
+  const lines = (entries) =>
+    Object.entries(entries)
+      .map(([name, schema]) => `${JSON.stringify(name)}:${JSON.stringify(schema)}`)
+      .join(',\n');
+  const start = JSON.stringify(head).slice(0, -1);
+  return `${start},\n"commands":{\n${lines(commands)}\n},\n"$defs":{\n${lines($defs)}\n}}\n`;
 }
 
 /** Each command, and the node of its `verb({ … })`. */
