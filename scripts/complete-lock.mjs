@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const FILES = [
   'package-lock.json',
   'test/conformance/package-lock.json',
+  'test/fuzz/package-lock.json',
   'test/clients/package-lock.json',
   'test/clients/frameworks/package-lock.json',
   'scripts/api-reference/package-lock.json',

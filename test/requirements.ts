@@ -573,6 +573,11 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
     'mcp',
     'A server that wants a login waits for it and says how; a login counts once, is kept in private, is renewed and can be forgotten.',
   ],
+  [
+    'UP11',
+    'mcp',
+    'A node logs in to a server as itself, with client credentials that only their authorization server gets.',
+  ],
 ]);
 
 /** Rules that implementations of A2A get wrong. `protocol` marks those that `src/a2a/protocol/` alone decides. */
@@ -1309,6 +1314,11 @@ const radar = section('conflict radar', '', [
     'onramp',
     'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
   ],
+  [
+    'RD.11',
+    'onramp',
+    'An operation of git that was stopped is one event, and the agents that would have lost HEAD, index or files are told.',
+  ],
   ['RD.10', 'onramp', 'The dashboard shows changed files and overlaps.'],
   ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
@@ -1412,6 +1422,7 @@ const agentSessions = section('sessions of coding agents', '', [
     'providers',
     'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
   ],
+  ['AP.6', 'providers', 'Nor does it count against the time limit of a plain request, up to a day.'],
   ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
 ]);
 
@@ -1553,6 +1564,14 @@ const rosterTools = section('tools of the roster', '', [
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const hardening = section('hardening', '', [
+  [
+    'FZ.1',
+    'mesh',
+    'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
+  ],
+]);
+
 const toolTasks = section('tool calls as tasks', '', [
   ['MT.1', 'mcp', 'The official client follows a tool call as a task to its result, in both generations of tasks.'],
   ['MT.2', 'mcp', 'A task asks its caller, as often as the tool needs, and goes on with the answers.'],
@@ -1588,6 +1607,7 @@ const evidence = section('evidence', 'EV.', [
 ]);
 
 export const requirements: readonly Requirement[] = [
+  ...hardening,
   ...evidence,
   ...simulation,
   ...rosterTools,

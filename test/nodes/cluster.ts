@@ -15,6 +15,7 @@ import { createNode, type EclipticNode, type NodeInit } from '../../src/node/com
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
+import { childEnvironment } from '../child-environment.js';
 import { expectJsonOutput } from '../json-output.js';
 import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
@@ -173,7 +174,7 @@ export class Cluster {
     const [program, ...rest] = descriptors === undefined ? words : limited;
     const child = spawn(program!, rest, {
       cwd: home,
-      env: { PATH: process.env.PATH!, HOME: home, TMPDIR: this.folder, PORT: '0', ...env },
+      env: childEnvironment(home, { TMPDIR: this.folder, PORT: '0', ...env }),
       stdio: [input ? 'pipe' : 'ignore', 'pipe', log ?? 'pipe'],
     });
     running.add(child);
