@@ -49,6 +49,8 @@ export interface NodeSettings {
   descriptors?: number;
   /** The command that it is started with, for example to enter a network namespace. */
   within?: readonly string[];
+  /** Its data folder, within its home. */
+  data?: string;
   /** The test writes to its standard input. */
   input?: boolean;
 }
@@ -235,7 +237,7 @@ export class ProcessNode {
     this.#settings = settings;
     this.name = name;
     this.home = join(cluster.folder, name);
-    this.data = join(this.home, 'data');
+    this.data = join(this.home, settings.data ?? 'data');
     mkdirSync(this.data, { recursive: true });
     if (settings.config) writeFileSync(join(this.home, 'ecliptic.json'), JSON.stringify(settings.config));
   }
