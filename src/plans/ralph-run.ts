@@ -5,6 +5,7 @@ import { Callbacks, logCallback } from '../runtime/callbacks.js';
 import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
+import { WorkTimer } from '../runtime/work-timer.js';
 import { type BranchReport, branchIn } from '../work/branch-report.js';
 import { waitingIn } from '../work/waiting-report.js';
 import type { AgentById, Assignment, Dispatcher, TaskInput } from './dispatcher.js';
@@ -17,7 +18,6 @@ import type { PlanTask } from './plan-schema.js';
 import { endOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
 import type { RunRecord, RunRecords } from './run-records.js';
 import { type ReportPiece, reportPieces } from './run-report.js';
-import { WorkTimer } from './work-timer.js';
 
 export interface RalphRunComponents {
   readonly runtime: Runtime;
