@@ -16,6 +16,7 @@ import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
 import { childEnvironment } from '../child-environment.js';
+import { expectJsonOutput } from '../json-output.js';
 import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
 import { removeFolder } from '../remove-folder.js';
@@ -160,7 +161,9 @@ export class Cluster {
 
   /** Runs a command to its end. */
   async run(args: readonly string[], home = this.folder, env?: Record<string, string>): Promise<Finished> {
-    return finish(this.launch(args, home, env));
+    const finished = await finish(this.launch(args, home, env));
+    if (args.includes('--json')) await expectJsonOutput(args, finished);
+    return finished;
   }
 
   launch(
