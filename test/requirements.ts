@@ -1576,6 +1576,7 @@ const toolTasks = section('tool calls as tasks', '', [
     'mcp',
     'A tool that can be a task is an ordinary tool for agents, and for clients without tasks where it allows that.',
   ],
+  ['MT.8', 'onramp', 'A tool that asks its caller is answered at the terminal, or by an option.'],
 ]);
 
 const simulation = section('the whole fabric in simulation', '', [
