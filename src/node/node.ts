@@ -38,6 +38,7 @@ import type { ProviderRegistry } from '../providers/registry/registry.js';
 import { within } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
+import { namedSpan } from '../runtime/tracing.js';
 import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
 import { nodeFamilies } from '../telemetry/node-metrics.js';
@@ -336,6 +337,12 @@ export class EclipticNode {
     }
     const agent = new Agent(this.#components, init, this.#onLeave);
     this.#agents.set(agent.id, agent);
+    const { tracer } = this.#components.runtime;
+    // A step of the conventions for generative AI only.
+    if (tracer?.genAi) {
+      const { name, attributes } = namedSpan(tracer, '', 'create_agent', agent.id);
+      tracer.start(name, { attributes: { ...attributes, 'gen_ai.agent.id': agent.id }, parent: null }).end();
+    }
     return agent;
   }
 
