@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { compareCosts, type Report, type Round } from './compare.js';
-import { isRepeat, roundsOf, sized } from './settings.js';
+import { isRepeat, roundsOf, series, sized } from './settings.js';
 
 const SUITE = 'cli';
 const BIN = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
@@ -108,7 +108,8 @@ function runningMicros(pid: number): number {
 /** Several nodes, one after the other. */
 async function idle(report: Report): Promise<void> {
   const values: number[] = [];
-  for (let i = 0; i < IDLE_NODES; i++) {
+  const nodes = series.runs > 1 ? Math.min(2, IDLE_NODES) : IDLE_NODES;
+  for (let i = 0; i < nodes; i++) {
     const data = await mkdtemp(join(tmpdir(), 'ecliptic-bench-'));
     const up = await launchNode(data);
     const memory = await idleMemory(up.pid!);

@@ -20,8 +20,9 @@ const INPUT = { text: 'x'.repeat(245) };
 const WINDOW = 32;
 /** A round: a second or so, because the system counts the CPU time of a program in steps of 10 ms. */
 const EXECUTIONS = sized(10_000, 1_000);
-const LANES = 50;
-const CRASHES = 30;
+const LANES = sized(50, 5);
+const CRASHES = sized(30, 5);
+const TIMED = sized(2_000, 200);
 
 /** Work for a program in a lane, with health, failover and its accounts, beside a bare child and the same lines. */
 export async function run(report: Report): Promise<void> {
@@ -52,7 +53,7 @@ async function execute(report: Report, fleet: Fleet): Promise<void> {
   await theirs();
   report.comparison(await compareCpu(SUITE, 'execute/bare-child', ours, theirs));
   const times: number[] = [];
-  for (let n = 0; n < 2_000; n++) {
+  for (let n = 0; n < TIMED; n++) {
     const began = performance.now();
     await providers.execute(route, INPUT, 'c');
     times.push(performance.now() - began);

@@ -15,6 +15,7 @@ import type { AgentRow, ProposalEvent } from '../src/node/control/rows.js';
 import type { RunView } from '../src/plans/run-news.js';
 import { PLANETARY_ROSTER } from '../src/roster/planetary-roster.js';
 import type { EclipticError } from '../src/runtime/errors.js';
+import { childEnvironment } from './child-environment.js';
 import { ECHO, echoing } from './echo-agents.js';
 import { BIN, ROOT } from './source-files.js';
 
@@ -1410,7 +1411,7 @@ interface RunningNode {
 function environment(home: string, env: Record<string, string> = {}): Record<string, string> {
   const temporary = join(home, 'tmp');
   mkdirSync(temporary, { recursive: true });
-  return { PATH: process.env.PATH!, HOME: home, TMPDIR: temporary, ...env };
+  return childEnvironment(home, { TMPDIR: temporary, ...env });
 }
 
 function launch(args: readonly string[], init: Partial<RunInit>): ChildProcess {

@@ -62,7 +62,13 @@ describe('the evidence page', () => {
       ...more,
     });
     const seeds = { what: 'seeds', count: 500, first: 1, last: 500 };
-    const part = { passed: true, figures: { seeds: 2_000 }, failures: [], command: 'npm run simulate' };
+    const part = {
+      passed: true,
+      figures: { seeds: 2_000 },
+      failures: [],
+      command: 'npm run simulate',
+      checks: { store: 7 },
+    };
     const results: Results = {
       full: {
         tests: {
@@ -82,7 +88,7 @@ describe('the evidence page', () => {
       '| mail | passed | 6 (1 skipped) | seeds 1–500, 42 kills | simulate: seeds 2,000 | full | 2026-01-02 | `abc`, `abd` | `npm run soak -- test/mail/` |',
     );
     expect(text).toContain(
-      '| store | **failed** | 3 |  |  | quick | 2026-02-02 | `def+` | `npx vitest run src/s.test.ts` |',
+      '| store | **failed** | 3 |  | simulate (full): 7 checks | quick | 2026-02-02 | `def+` | `npx vitest run src/s.test.ts` |',
     );
     expect(text).toMatch(/\| tools \| not run \|/);
     expect(text).toContain('- src/s.test.ts: it breaks');

@@ -1314,6 +1314,11 @@ const radar = section('conflict radar', '', [
     'onramp',
     'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
   ],
+  [
+    'RD.11',
+    'onramp',
+    'An operation of git that was stopped is one event, and the agents that would have lost HEAD, index or files are told.',
+  ],
   ['RD.10', 'onramp', 'The dashboard shows changed files and overlaps.'],
   ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
@@ -1368,6 +1373,14 @@ const chats = section('front ends', '', [
   ['EG.S5', 'gateway', 'Every edge that takes tasks keeps callers in their sandbox.'],
   ['EG.S6', 'gateway', 'Every stream ends with the token of its caller.'],
   [
+    'MB.1',
+    'gateway',
+    'Over the mesh, a card is taken only from the node whose key signed it, and a caller is an agent of the asking node.',
+  ],
+  ['MB.2', 'gateway', 'The A2A suites that judge HTTP judge the mesh binding, with the official client and with ours.'],
+  ['MB.3', 'gateway', 'A stream over the mesh goes on without loss or doubles after a cut link and a killed node.'],
+  ['MB.4', 'gateway', 'Sandboxes, tiers, projects, shares and limits hold for A2A over the mesh.'],
+  [
     'OA.1',
     'gateway',
     'The official OpenAI client lists the agents as models and chats with them, with history, files and schemas.',
@@ -1417,6 +1430,7 @@ const agentSessions = section('sessions of coding agents', '', [
     'providers',
     'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
   ],
+  ['AP.6', 'providers', 'Nor does it count against the time limit of a plain request, up to a day.'],
   ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
 ]);
 
@@ -1595,7 +1609,29 @@ const evidence = section('evidence', 'EV.', [
   ['EV.4', 'mesh', 'The licences of all packages are listed and allowed; a bill of materials lists what users get.'],
 ]);
 
+const realFaults = section('faults', 'FX.', [
+  [
+    'FX.1',
+    'nodes',
+    'Work of every kind survives cuts, one-way cuts and packet loss between nodes in their own networks.',
+  ],
+  ['FX.2', 'nodes', 'Work of every kind survives a frozen node.'],
+  ['FX.3', 'nodes', 'Work of every kind survives clocks that jump ahead and back.'],
+  ['FX.4', 'nodes', 'A full disk refuses what cannot be stored, is reported, and loses nothing.'],
+  ['FX.5', 'nodes', 'A read-only data folder keeps a node from starting, with the reason, and stays unchanged.'],
+  ['FX.6', 'nodes', 'A slow disk loses nothing and does not slow down other nodes.'],
+  ['FX.7', 'nodes', 'Three nodes under mixed load use no more memory, descriptors, timers and disk, and lose nothing.'],
+  [
+    'FX.9',
+    'nodes',
+    'A node that is put back from an old copy gets its later document changes from the others, and goes on.',
+  ],
+  ['FX.10', 'nodes', 'A node that runs out of memory has lost and doubled nothing when it runs again.'],
+  ['FX.8', 'nodes', 'Growth is told from scatter by the trend of a series.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...realFaults,
   ...hardening,
   ...evidence,
   ...simulation,

@@ -46,7 +46,10 @@ export function renderPage(results: Results, rows = guarantees()): string {
               : 'passed',
         `${count(sum(files.map(([, file]) => file.passed)))}${skipped > 0 ? ` (${skipped} skipped)` : ''}`,
         triedBy(files.map(([, file]) => file)),
-        parts.flatMap(({ name, result }) => (result ? `${name}: ${figuresOf(result)}` : [])).join('; '),
+        [
+          ...parts.flatMap(({ name, result }) => (result ? `${name}: ${figuresOf(result)}` : [])),
+          ...checksOf(results, row.subject),
+        ].join('; '),
         [...modes].join(', '),
         oldest(runs.map(({ at }) => at)).slice(0, 10),
         commitsOf(runs),
@@ -106,6 +109,15 @@ function partOf({ full, quick }: Results, name: string): { mode: Mode; result: P
   const [thorough, short] = [full.parts[name], quick.parts[name]];
   const shortCounts = !thorough || (short && !short.passed && short.at > thorough.at);
   return shortCounts ? { mode: 'quick', result: short } : { mode: 'full', result: thorough };
+}
+
+/** What the parts that check several lines say of this one. */
+function checksOf(results: Results, subject: string): string[] {
+  return PARTS.flatMap(({ name }) => {
+    const { mode, result } = partOf(results, name);
+    const times = result?.checks?.[subject];
+    return times ? [`${name} (${mode}): ${count(times)} checks`] : [];
+  });
 }
 
 function commandOf(paths: readonly string[], mode: Mode): string {

@@ -19,6 +19,7 @@ import { isAsyncIterable } from '../runtime/async.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { waitingReport } from '../work/waiting-report.js';
 import { type AgentInit, buildCard } from './agent-init.js';
 import { checked, checkOf } from './checked.js';
 import { Conversations, type RequestOptions } from './conversations.js';
@@ -235,6 +236,11 @@ export abstract class AgentCore implements Receiver, Responder {
   /** @internal An answer to a durable message, to be sent together with the message's end; undefined if it has none. */
   answerTo(envelope: ValidEnvelope, payload: unknown): ValidEnvelope | undefined {
     return this.sender.answerTo(envelope, 'response', payload);
+  }
+
+  /** @internal Tells the sender of a request how many decisions of the owner the answer waits for; its time limit stands still. */
+  reportWaiting(envelope: ValidEnvelope, decisions: number): void {
+    this.sender.reply(envelope, 'stream-data', waitingReport(decisions));
   }
 
   /** Takes the agent off the mesh. Requests that wait are rejected; messages that wait are reported undelivered. */

@@ -5,6 +5,8 @@ import type { AgentCard, AgentTier } from './schemas.js';
 
 /** On the card of an agent that stands for a caller from outside: the operator, or an A2A client. */
 export const CALLER_PROTOCOL = 'ecliptic/caller';
+/** On the card of a caller that stands for an agent of another node. Other nodes are not told of it. */
+export const STAND_IN_PROTOCOL = 'ecliptic/stand-in';
 
 /** A registered agent: its card, the fields that policy needs, and the mailbox of a local agent that listens. */
 export class RegistryEntry implements Party {

@@ -9,7 +9,7 @@ import { LIMITS } from './limits.js';
  */
 
 /** An agent id starts with a letter or digit, and never contains `@`, `*` or `.`, which have meanings. */
-const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
+export const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 export const AGENT_ADDRESS = /^[A-Za-z0-9][A-Za-z0-9_-]*(@[A-Za-z0-9_-]+)?$/;
 
 const id = z.string().min(1).max(LIMITS.idChars);

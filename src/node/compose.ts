@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { MeshEdge } from '../a2a/edge/mesh-edge.js';
+import { MeshBinding } from '../a2a/mesh/mesh-binding.js';
 import { retainTasks, TASK_LIMITS, type TaskLimits } from '../a2a/server/task-retention.js';
 import { Documents } from '../documents/documents.js';
 import { Mail, type MailInit } from '../mail/mail.js';
@@ -187,11 +188,12 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   });
   parts.add({ name: 'objects', start: () => objects.start(), stop: () => objects.stop() });
   const edge = network && new MeshEdge({ runtime, network, nodeKey: key });
-  parts.add({ name: 'edge', stop: () => edge?.close() });
+  const a2aMesh = new MeshBinding({ runtime, registry, network, nodeKey: key });
+  parts.add({ name: 'edge', stop: () => edge?.close() }, { name: 'A2A over the mesh', stop: () => a2aMesh.close() });
   const providerEvents = new ProviderEvents(runtime, observability);
   const providers = new ProviderRegistry({ runtime, events: providerEvents }, limits.providers);
   const node = new EclipticNode({
-    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail, edge, registers },
+    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail, edge, a2aMesh, registers },
     brokerAccess: broker,
     ...{ records: stored?.records, proposals: stored?.proposals },
     ...{ router, channels, mcp, toolTasks, documents, objects, swarms, providers, providerEvents },

@@ -6,6 +6,7 @@ import { describeError, EclipticError, toEclipticError } from '../runtime/errors
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
 import { namedSpan, type Span } from '../runtime/tracing.js';
+import { WorkTimer } from '../runtime/work-timer.js';
 import { type BranchReport, branchIn } from '../work/branch-report.js';
 import { waitingIn } from '../work/waiting-report.js';
 import type { AgentById, Assignment, Dispatcher, TaskInput } from './dispatcher.js';
@@ -18,7 +19,6 @@ import type { PlanTask } from './plan-schema.js';
 import { endOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
 import type { RunRecord, RunRecords } from './run-records.js';
 import { type ReportPiece, reportPieces } from './run-report.js';
-import { WorkTimer } from './work-timer.js';
 
 export interface RalphRunComponents {
   readonly runtime: Runtime;

@@ -15,6 +15,7 @@ import { createNode, type EclipticNode, type NodeInit } from '../../src/node/com
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
+import { childEnvironment } from '../child-environment.js';
 import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
 import { removeFolder } from '../remove-folder.js';
@@ -47,6 +48,8 @@ export interface NodeSettings {
   descriptors?: number;
   /** The command that it is started with, for example to enter a network namespace. */
   within?: readonly string[];
+  /** Its data folder, within its home. */
+  data?: string;
   /** The test writes to its standard input. */
   input?: boolean;
 }
@@ -170,7 +173,7 @@ export class Cluster {
     const [program, ...rest] = descriptors === undefined ? words : limited;
     const child = spawn(program!, rest, {
       cwd: home,
-      env: { PATH: process.env.PATH!, HOME: home, TMPDIR: this.folder, PORT: '0', ...env },
+      env: childEnvironment(home, { TMPDIR: this.folder, PORT: '0', ...env }),
       stdio: [input ? 'pipe' : 'ignore', 'pipe', log ?? 'pipe'],
     });
     running.add(child);
@@ -231,7 +234,7 @@ export class ProcessNode {
     this.#settings = settings;
     this.name = name;
     this.home = join(cluster.folder, name);
-    this.data = join(this.home, 'data');
+    this.data = join(this.home, settings.data ?? 'data');
     mkdirSync(this.data, { recursive: true });
     if (settings.config) writeFileSync(join(this.home, 'ecliptic.json'), JSON.stringify(settings.config));
   }

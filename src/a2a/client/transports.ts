@@ -40,11 +40,12 @@ export function isSend(method: Method): boolean {
   return method === 'SendMessage' || method === 'SendStreamingMessage';
 }
 
-export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'simple';
+export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC' | 'simple';
 
 export type ChosenInterface =
   | {
-      readonly binding: 'JSONRPC' | 'HTTP+JSON';
+      /** One of the above, or the URI of a binding whose transport the caller brings. */
+      readonly binding: Exclude<ClientBinding, 'simple'> | `urn:${string}`;
       readonly version: ProtocolVersion;
       readonly url: string;
       readonly tenant: string | undefined;

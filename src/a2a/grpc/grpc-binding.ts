@@ -11,11 +11,11 @@ import type { CallerAuth } from '../../http/auth/caller-auth.js';
 import { MAX_BODY_BYTES } from '../../http/server/http-server.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
-import { EXTENSIONS_HEADER, negotiateVersion, writeExtensions } from '../protocol/headers.js';
+import { EXTENSIONS_HEADER, writeExtensions } from '../protocol/headers.js';
 import { isStreaming, METHODS, type Method } from '../protocol/json-rpc.js';
 import { type BindingComponents, metadataIn } from '../server/json-rpc-binding.js';
 import { type Outcome, type RequestTerms, tenantIn } from '../server/operations.js';
-import { readEnvelope, VERSION } from '../server/request-context.js';
+import { readEnvelope, requireNewest, VERSION } from '../server/request-context.js';
 import { A2AServiceDefinition, fromProto, loadGrpc } from './service-definition.js';
 
 export interface GrpcInit {
@@ -165,7 +165,7 @@ export class GrpcBinding {
     const header = (name: string) => call.metadata.get(name)[0]?.toString();
     const { principal, token } = await callerAuth.admit(header('authorization'), 'tasks');
     if (token !== undefined) this.#endWith(token, call);
-    requireVersion(header(VERSION));
+    requireNewest(header(VERSION), 'gRPC');
     const onGone = (callback: () => void) => {
       call.on('cancelled', callback);
       return () => call.off('cancelled', callback);
@@ -188,13 +188,4 @@ export class GrpcBinding {
     call.on('close', stop);
     call.on('finish', stop);
   }
-}
-
-/** The service is that of 1.0 only. */
-function requireVersion(said: string | undefined): void {
-  if (said === undefined || said === '' || negotiateVersion(said) === '1.0') return;
-  throw new EclipticError('VERSION_NOT_SUPPORTED', 'gRPC is served in version 1.0 only', {
-    requested: said,
-    supported: ['1.0'],
-  });
 }

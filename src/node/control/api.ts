@@ -1,6 +1,6 @@
 import type { CallToolResult, GetPromptResult, JSONRPCMessage, ReadResourceResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import type { StreamResponse, Task, TaskState } from '../../a2a/protocol/types.js';
+import type { AgentCard as A2ACard, StreamResponse, Task, TaskState } from '../../a2a/protocol/types.js';
 import { TASK_STATES } from '../../a2a/protocol/types.js';
 import type { ServedCard } from '../../a2a/v03/card.js';
 import type { HeldRow } from '../../coding-agents/coding-agents.js';
@@ -229,6 +229,12 @@ export const API = {
   }).gives<TaskDetail, StreamResponse>(),
   /** Answers the question of a task that the owner gave. */
   'task.answer': takes({ ...id, text: required }).gives<Task>(),
+  /** The A2A card of an agent of the mesh, as its node presents and signs it. */
+  'a2a.card': takes({ to: required, as: string }).gives<A2ACard>(),
+  /** Gives an agent of the mesh a task that its own node keeps. It is canceled when the caller leaves. Emits each event. */
+  'a2a.send': takes({
+    ...{ to: required, text: required, context: string, skill: string, task: string, as: string, timeoutMs: number },
+  }).gives<void, StreamResponse>(),
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),

@@ -1,4 +1,6 @@
 import type { z } from 'zod';
+import type { A2AClient } from '../../a2a/client/a2a-client.js';
+import type { MeshClientInit } from '../../a2a/mesh/mesh-client.js';
 import type { Agent } from '../../agent/agent.js';
 import type { AgentInit } from '../../agent/agent-init.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
@@ -48,6 +50,7 @@ import type { StoreOperations } from './store-operations.js';
 
 /** The parts of a node that the owner's operations work on. */
 interface ControlledNode {
+  a2a(agent: string, options?: MeshClientInit & { readonly as?: string }): Promise<A2AClient>;
   readonly registry: AgentRegistry;
   readonly router: A2ARouter;
   readonly observability: A2AObservability;
