@@ -52,7 +52,8 @@ async function spansOfWork(genAi: boolean): Promise<FinishedSpan[]> {
 }
 
 it('names the steps of agents and tools by the conventions only where the owner opted in [FC.44]', async () => {
-  const steps = (spans: FinishedSpan[]) => spans.map(({ name }) => name).filter((name) => !/^(send|handle) /.test(name));
+  const steps = (spans: FinishedSpan[]) =>
+    spans.map(({ name }) => name).filter((name) => !/^(send|handle) /.test(name));
   const plain = await spansOfWork(false);
   expect(steps(plain)).toEqual(['tool add', 'proposal', 'propose']);
   expect(JSON.stringify(plain)).not.toMatch(/gen_ai|secret/);
