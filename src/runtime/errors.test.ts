@@ -9,7 +9,7 @@ import { providerTriggers } from '../../test/providers/error-triggers.js';
 import { rawClient } from '../../test/raw-client.js';
 import { workspaceTriggers } from '../../test/workspaces/error-triggers.js';
 import { fetchAgentCard } from '../a2a/client/remote-agents.js';
-import { loadGrpc } from '../a2a/grpc/service-definition.js';
+import { loadGrpc } from '../a2a/client/grpc-service.js';
 import { admitDelegation } from '../a2a/protocol/delegation.js';
 import { activateExtensions, negotiateVersion } from '../a2a/protocol/headers.js';
 import { parseJson, readJsonRpcRequest } from '../a2a/protocol/json-rpc.js';
