@@ -1462,9 +1462,14 @@ const firstMinutes = section('first minutes', '', [
   ],
   ['FM.welcome-quiet', 'onramp', 'That look starts no program, and contacts no other machine.'],
   [
+    'FM.json',
+    'nodes',
+    'Each command that prints JSON has a published schema, shown by `ecliptic help --json-schema`, which what it prints matches.',
+  ],
+  [
     'FM.demo',
     'onramp',
-    'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
+    'The demo shows a mesh, a plan with an approval and findings of the roster’s tools, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
   ],
   [
     'FM.readme',
@@ -1537,6 +1542,7 @@ const collections = section('shared context', '', [
   ['CO.4', 'mcp', 'An author and a node have a share of a collection; what is no entry is ignored.'],
   ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
   ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
+  ['CO.8', 'nodes', 'The dashboard lists, searches, adds and removes entries, live, by mouse and by keyboard.'],
   ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
 ]);
 
@@ -1578,6 +1584,10 @@ const hardening = section('hardening', '', [
     'mesh',
     'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
   ],
+  ['HX.1', 'nodes', 'Strangers that are refused again and again do not push the rest out of the audit log.'],
+  ['HX.2', 'nodes', 'While a node is busy, a peer that floods it is read later, and the others are served.'],
+  ['HX.3', 'coordination', 'One node or agent cannot take all the places in swarms.'],
+  ['HX.4', 'mesh', 'The threat model says of each actor what it may not do, and which tests show it.'],
 ]);
 
 const toolTasks = section('tool calls as tasks', '', [
@@ -1632,6 +1642,7 @@ const realFaults = section('faults', 'FX.', [
     'A node that is put back from an old copy gets its later document changes from the others, and goes on.',
   ],
   ['FX.10', 'nodes', 'A node that runs out of memory has lost and doubled nothing when it runs again.'],
+  ['FX.11', 'nodes', 'Nodes of earlier builds work with present ones, and keep all they have when they are upgraded.'],
   ['FX.8', 'nodes', 'Growth is told from scatter by the trend of a series.'],
 ]);
 

@@ -26,12 +26,13 @@ const list = verb({
 });
 
 function staffingHint(unstaffed: readonly AgentRow[]): string {
-  const own = unstaffed.find(({ node }) => node === null);
+  const own = unstaffed.filter(({ node }) => node === null);
   const agents = unstaffed.length === 1 ? '1 agent is' : `${unstaffed.length} agents are`;
   const refusal = `${agents} unstaffed: no worker does what they are asked, so they refuse requests and tasks.`;
-  return own === undefined
-    ? refusal
-    : `${refusal}\nTo find workers for all of them: ecliptic staff\nTo staff ${own.id}: ${vacancyOf(own.id).fix}`;
+  const [first] = own;
+  if (!first) return `${refusal}\nTheir own nodes staff them.`;
+  if (own.length === 1) return `${refusal}\nTo staff ${first.id}: ${vacancyOf(first.id).fix}`;
+  return `${refusal}\nTo find workers for all of them: ecliptic staff      For one: ecliptic staff --roles ${first.id}`;
 }
 
 const show = verb({

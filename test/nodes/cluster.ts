@@ -16,6 +16,7 @@ import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
 import { childEnvironment } from '../child-environment.js';
+import { expectJsonOutput } from '../json-output.js';
 import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
 import { removeFolder } from '../remove-folder.js';
@@ -50,6 +51,8 @@ export interface NodeSettings {
   within?: readonly string[];
   /** Its data folder, within its home. */
   data?: string;
+  /** The program that runs it. Default: the one that was built here. */
+  program?: string;
   /** The test writes to its standard input. */
   input?: boolean;
 }
@@ -158,7 +161,9 @@ export class Cluster {
 
   /** Runs a command to its end. */
   async run(args: readonly string[], home = this.folder, env?: Record<string, string>): Promise<Finished> {
-    return finish(this.launch(args, home, env));
+    const finished = await finish(this.launch(args, home, env));
+    if (args.includes('--json')) await expectJsonOutput(args, finished);
+    return finished;
   }
 
   launch(
@@ -166,9 +171,9 @@ export class Cluster {
     home = this.folder,
     env: Record<string, string> = {},
     log?: number,
-    { descriptors, within = [], input = false }: NodeSettings = {},
+    { descriptors, within = [], input = false, program: bin = BIN }: NodeSettings = {},
   ): ChildProcess {
-    const words = [...within, process.execPath, BIN, ...args];
+    const words = [...within, process.execPath, bin, ...args];
     const limited = ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, ...words];
     const [program, ...rest] = descriptors === undefined ? words : limited;
     const child = spawn(program!, rest, {
@@ -223,6 +228,8 @@ export class ProcessNode {
   readonly data: string;
   readonly #cluster: Cluster;
   readonly #settings: NodeSettings;
+  /** Of its next start. */
+  program: string | undefined;
   #child: ChildProcess | undefined;
   #ended: Promise<Pick<Finished, 'code' | 'signal'>> | undefined;
   #ready: Ready | undefined;
@@ -232,6 +239,7 @@ export class ProcessNode {
   constructor(cluster: Cluster, name: string, settings: NodeSettings) {
     this.#cluster = cluster;
     this.#settings = settings;
+    this.program = settings.program;
     this.name = name;
     this.home = join(cluster.folder, name);
     this.data = join(this.home, settings.data ?? 'data');
@@ -272,7 +280,10 @@ export class ProcessNode {
     if (this.#child) throw new Error(`${this.name} runs already`);
     const log = openSync(join(this.home, 'log'), 'a');
     const words = ['up', '--data', this.data, '--name', this.name, '--json', ...(this.#settings.args ?? []), ...args];
-    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, this.#settings);
+    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, {
+      ...this.#settings,
+      ...(this.program !== undefined && { program: this.program }),
+    });
     closeSync(log);
     this.#child = child;
     const lines = createInterface({ input: child.stdout! });
