@@ -33,6 +33,9 @@ const DOCUMENTS = ['plain', 'stored', 'nodes', 'nodes-stored'].flatMap((place) =
   ),
 );
 
+const HOSTILE_LIMIT =
+  'Two designs were tried: a peer in bulk is paused by the time that its frames take, and by their part of all busy time. What is left is work that they cause after they are read (stores, tools, deliveries) and, of handshakes, each connection: neither is paced.';
+
 export const FLOORS: readonly Floor[] = [
   { suite: 'mesh', name: 'request/moleculer-call', value: 1 },
   { suite: 'mesh', name: 'request-async/moleculer-call', value: 0.6 },
@@ -57,6 +60,9 @@ export const FLOORS: readonly Floor[] = [
   { suite: 'a2a', name: 'message/sdk', value: 2.8 },
   { suite: 'a2a', name: 'durable-task/sdk-sqlite', value: 4 },
   { suite: 'providers', name: 'execute/bare-child', value: 0.8 },
+  ...['messages', 'mail', 'tools', 'document', 'handshakes'].map(
+    (attack): Floor => ({ suite: 'hostile', name: `${attack}/none`, value: 0.8, limit: HOSTILE_LIMIT }),
+  ),
   { suite: 'cli', name: 'up/bare-node', value: 4.5, atMost: true },
   { suite: 'cli', name: 'up/bare-node, CPU time', value: 4.5, atMost: true },
   { suite: 'cli', name: 'command/bare-node', value: 1.5, atMost: true },

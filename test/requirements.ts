@@ -1372,6 +1372,12 @@ const chats = section('front ends', '', [
   ['EG.S4', 'gateway', 'Every HTTP edge refuses oversized and malformed bodies, and wrong media types.'],
   ['EG.S5', 'gateway', 'Every edge that takes tasks keeps callers in their sandbox.'],
   ['EG.S6', 'gateway', 'Every stream ends with the token of its caller.'],
+  ['GC.1', 'gateway', 'Our client speaks gRPC with the official server, and with ours.'],
+  [
+    'GC.2',
+    'gateway',
+    'A2A over gRPC uses TLS on both sides by configuration, with certificates of callers where they are asked for.',
+  ],
   [
     'MB.1',
     'gateway',
@@ -1578,6 +1584,10 @@ const hardening = section('hardening', '', [
     'mesh',
     'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
   ],
+  ['HX.1', 'nodes', 'Strangers that are refused again and again do not push the rest out of the audit log.'],
+  ['HX.2', 'nodes', 'While a node is busy, a peer that floods it is read later, and the others are served.'],
+  ['HX.3', 'coordination', 'One node or agent cannot take all the places in swarms.'],
+  ['HX.4', 'mesh', 'The threat model says of each actor what it may not do, and which tests show it.'],
 ]);
 
 const toolTasks = section('tool calls as tasks', '', [
@@ -1632,6 +1642,7 @@ const realFaults = section('faults', 'FX.', [
     'A node that is put back from an old copy gets its later document changes from the others, and goes on.',
   ],
   ['FX.10', 'nodes', 'A node that runs out of memory has lost and doubled nothing when it runs again.'],
+  ['FX.11', 'nodes', 'Nodes of earlier builds work with present ones, and keep all they have when they are upgraded.'],
   ['FX.8', 'nodes', 'Growth is told from scatter by the trend of a series.'],
 ]);
 

@@ -133,12 +133,31 @@ function figuresOf({ figures }: PartResult): string {
 /** Seeds as ranges, other things as sums. */
 function triedBy(files: readonly FileResult[]): string {
   const sums = new Map<string, number>();
-  const ranges = new Set<string>();
+  const ranges: Range[] = [];
   for (const { what, count: times, first, last } of files.flatMap((file): readonly Tried[] => file.tried)) {
     if (first === undefined || last === undefined) sums.set(what, (sums.get(what) ?? 0) + times);
-    else ranges.add(`${what} ${first}–${last}`);
+    else ranges.push({ first, last });
   }
-  return [...[...ranges].sort(), ...[...sums].sort().map(([what, times]) => `${count(times)} ${what}`)].join(', ');
+  const seeds = joined(ranges).map(({ first, last }) => (first === last ? `${first}` : `${first}–${last}`));
+  const others = [...sums].sort().map(([what, times]) => `${count(times)} ${what}`);
+  return [...(seeds.length > 0 ? [`seeds ${seeds.join(' ')}`] : []), ...others].join(', ');
+}
+
+interface Range {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Ranges that touch become one. */
+function joined(ranges: readonly Range[]): Range[] {
+  const found: Range[] = [];
+  for (const range of [...ranges].sort((a, b) => a.first - b.first)) {
+    const before = found.at(-1);
+    if (before && range.first <= before.last + 1) {
+      found[found.length - 1] = { first: before.first, last: Math.max(before.last, range.last) };
+    } else found.push(range);
+  }
+  return found;
 }
 
 function commitsOf(runs: readonly { commit: string }[]): string {

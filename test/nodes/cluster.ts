@@ -51,6 +51,8 @@ export interface NodeSettings {
   within?: readonly string[];
   /** Its data folder, within its home. */
   data?: string;
+  /** The program that runs it. Default: the one that was built here. */
+  program?: string;
   /** The test writes to its standard input. */
   input?: boolean;
 }
@@ -169,9 +171,9 @@ export class Cluster {
     home = this.folder,
     env: Record<string, string> = {},
     log?: number,
-    { descriptors, within = [], input = false }: NodeSettings = {},
+    { descriptors, within = [], input = false, program: bin = BIN }: NodeSettings = {},
   ): ChildProcess {
-    const words = [...within, process.execPath, BIN, ...args];
+    const words = [...within, process.execPath, bin, ...args];
     const limited = ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, ...words];
     const [program, ...rest] = descriptors === undefined ? words : limited;
     const child = spawn(program!, rest, {
@@ -226,6 +228,8 @@ export class ProcessNode {
   readonly data: string;
   readonly #cluster: Cluster;
   readonly #settings: NodeSettings;
+  /** Of its next start. */
+  program: string | undefined;
   #child: ChildProcess | undefined;
   #ended: Promise<Pick<Finished, 'code' | 'signal'>> | undefined;
   #ready: Ready | undefined;
@@ -235,6 +239,7 @@ export class ProcessNode {
   constructor(cluster: Cluster, name: string, settings: NodeSettings) {
     this.#cluster = cluster;
     this.#settings = settings;
+    this.program = settings.program;
     this.name = name;
     this.home = join(cluster.folder, name);
     this.data = join(this.home, settings.data ?? 'data');
@@ -275,7 +280,10 @@ export class ProcessNode {
     if (this.#child) throw new Error(`${this.name} runs already`);
     const log = openSync(join(this.home, 'log'), 'a');
     const words = ['up', '--data', this.data, '--name', this.name, '--json', ...(this.#settings.args ?? []), ...args];
-    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, this.#settings);
+    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, {
+      ...this.#settings,
+      ...(this.program !== undefined && { program: this.program }),
+    });
     closeSync(log);
     this.#child = child;
     const lines = createInterface({ input: child.stdout! });

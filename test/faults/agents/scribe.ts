@@ -11,7 +11,8 @@ export function setup(agent: Agent): void {
     const order = payload as ScribeOrder;
     if ('set' in order) {
       entries.set(order.set, agent.id);
-      await board.stored();
+      // Earlier builds have only `synced`.
+      await (board.stored ?? board.synced).call(board);
       return true;
     }
     if (order.do === 'time') return Date.now();
