@@ -1372,6 +1372,12 @@ const chats = section('front ends', '', [
   ['EG.S4', 'gateway', 'Every HTTP edge refuses oversized and malformed bodies, and wrong media types.'],
   ['EG.S5', 'gateway', 'Every edge that takes tasks keeps callers in their sandbox.'],
   ['EG.S6', 'gateway', 'Every stream ends with the token of its caller.'],
+  ['GC.1', 'gateway', 'Our client speaks gRPC with the official server, and with ours.'],
+  [
+    'GC.2',
+    'gateway',
+    'A2A over gRPC uses TLS on both sides by configuration, with certificates of callers where they are asked for.',
+  ],
   [
     'MB.1',
     'gateway',
