@@ -20,6 +20,8 @@ export interface Circumstances {
   /** The load average of a minute, before and after. */
   readonly load: readonly [number, number];
   readonly runs: number;
+  /** Did later runs leave out rows without a floor? */
+  readonly shortened?: boolean;
 }
 
 interface Judged {
@@ -88,7 +90,7 @@ export function merged(runs: readonly (readonly Row[])[]): Row[] {
 /** The section of one suite in `docs/benchmarks.md`. */
 export function section(rows: readonly Row[], about: Circumstances): string {
   const at = about.at.toISOString().slice(0, 16).replace('T', ' ');
-  const once = ' Some rows without a floor are of the first run alone.';
+  const once = about.shortened ? ' Some rows without a floor are of the first run alone.' : '';
   const times = about.runs > 1 ? ` Medians of ${about.runs} runs.${once}` : '';
   const runs = about.runs > 1 ? ` --runs ${about.runs}` : '';
   const parts = [

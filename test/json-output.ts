@@ -13,7 +13,7 @@ const checks = new Map<string, Check>();
 
 /** Fails unless every line that a command printed with `--json` matches the published schema of the command. */
 export async function expectJsonOutput(argv: readonly string[], output: { stdout: string; stderr: string }) {
-  const [word, ...rest] = argv.filter((one) => one !== '--json') as [string, ...string[]];
+  const [word = 'welcome', ...rest] = argv.filter((one) => one !== '--json');
   if (word === 'help' || word.startsWith('-') || argv.includes('--help')) return;
   const path = await pathOf([word, ...rest]);
   if (path === undefined || OTHER.has(path) || argv.includes('--schema')) return;

@@ -1372,6 +1372,12 @@ const chats = section('front ends', '', [
   ['EG.S4', 'gateway', 'Every HTTP edge refuses oversized and malformed bodies, and wrong media types.'],
   ['EG.S5', 'gateway', 'Every edge that takes tasks keeps callers in their sandbox.'],
   ['EG.S6', 'gateway', 'Every stream ends with the token of its caller.'],
+  ['GC.1', 'gateway', 'Our client speaks gRPC with the official server, and with ours.'],
+  [
+    'GC.2',
+    'gateway',
+    'A2A over gRPC uses TLS on both sides by configuration, with certificates of callers where they are asked for.',
+  ],
   [
     'MB.1',
     'gateway',
@@ -1600,6 +1606,7 @@ const toolTasks = section('tool calls as tasks', '', [
     'mcp',
     'A tool that can be a task is an ordinary tool for agents, and for clients without tasks where it allows that.',
   ],
+  ['MT.8', 'onramp', 'A tool that asks its caller is answered at the terminal, or by an option.'],
 ]);
 
 const simulation = section('the whole fabric in simulation', '', [

@@ -45,6 +45,7 @@ import { within } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { namedSpan } from '../runtime/tracing.js';
 import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
 import { nodeFamilies } from '../telemetry/node-metrics.js';
@@ -389,6 +390,12 @@ export class EclipticNode {
     }
     const agent = new Agent(this.#components, init, this.#onLeave);
     this.#agents.set(agent.id, agent);
+    const { tracer } = this.#components.runtime;
+    // A step of the conventions for generative AI only.
+    if (tracer?.genAi) {
+      const { name, attributes } = namedSpan(tracer, '', 'create_agent', agent.id);
+      tracer.start(name, { attributes: { ...attributes, 'gen_ai.agent.id': agent.id }, parent: null }).end();
+    }
     return agent;
   }
 

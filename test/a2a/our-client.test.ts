@@ -20,6 +20,7 @@ const WAYS = [
   { binding: 'JSONRPC', version: '0.3' },
   { binding: 'HTTP+JSON', version: '0.3' },
   { binding: MESH_BINDING, version: '1.0' },
+  { binding: 'GRPC', version: '1.0' },
 ] as const;
 
 const servers = new ForeignServers();
@@ -31,7 +32,7 @@ let front: TaskNode;
 let runtime = new HurriedRuntime();
 
 beforeAll(async () => {
-  served = await nodes.add({ allowPrivate: ['127.0.0.1:9'] });
+  served = await nodes.add({ allowPrivate: ['127.0.0.1:9'], grpc: { port: 0 } });
   front = await nodes.add({ invite: {}, agents: false });
   for (const id of ['sun', 'lister']) front.node.agent({ id, tier: 3 });
 });
@@ -71,12 +72,13 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
   const old = version === '0.3';
   const way = `${binding} ${version}`;
   const isMesh = binding === MESH_BINDING;
+  const isHttp = !isMesh && binding !== 'GRPC';
   const to = async (agent: string, init: Partial<A2AClientInit> = {}) =>
     binding === MESH_BINDING ? overMesh(agent, init, 'sun') : connect(agentCard(agent), { binding, version, ...init });
   const toNode = (init: Partial<A2AClientInit> = {}) =>
     binding === MESH_BINDING ? overMesh('', init, 'lister') : connect(served.url, { binding, version, ...init });
   /** Properties of HTTP. */
-  const overHttp: Pick<typeof it, 'each'> & ((title: string, test: () => Promise<void>) => void) = isMesh
+  const overHttp: Pick<typeof it, 'each'> & ((title: string, test: () => Promise<void>) => void) = !isHttp
     ? Object.assign(() => {}, { each: (() => () => {}) as unknown as (typeof it)['each'] })
     : it;
 

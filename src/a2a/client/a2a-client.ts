@@ -45,7 +45,8 @@ import { takeAgentCard } from '../v03/card.js';
 import { CallLimits, type CallOptions } from './call-limits.js';
 import { baseUrl, CardSource, checkSignatures, type FetchedCard, type SignatureVerdict } from './card-source.js';
 import type { A2AClientComponents, A2AClientInit, Bound, Outgoing } from './client-init.js';
-import { credentialsFor, currentCredentials } from './credentials.js';
+import { credentialsFor, credentialsForGrpc, currentCredentials } from './credentials.js';
+import { GrpcTransport, speaksGrpc } from './grpc-transport.js';
 import { isBroken, mayHaveArrived, RemoteEndpoint, wasNotSent } from './remote-endpoint.js';
 import { type FollowerInit, TaskFollower } from './task-follower.js';
 import {
@@ -101,7 +102,9 @@ export class A2AClient {
     return limited(runtime, options, QUICK_MS, async (limits) => {
       const credentials = await currentCredentials(init.credentials);
       const fetched = await limits.race(cards.fetch(init.url, { ...init, credentials }));
-      const client = new A2AClient(runtime, init, fetched);
+      const offersGrpc = fetched.card.supportedInterfaces.some((one) => one.protocolBinding === 'GRPC');
+      const withoutGrpc = init.binding === undefined && offersGrpc && !(await speaksGrpc());
+      const client = new A2AClient(runtime, withoutGrpc ? { ...init, withoutGrpc } : init, fetched);
       if (!init.requireSignature) return client;
       const verdict = await limits.race(client.verdict());
       if (verdict.verified) return client;
@@ -133,6 +136,7 @@ export class A2AClient {
 
   close(): void {
     this.#connections.close();
+    this.#transport.close?.();
   }
 
   /**
@@ -243,11 +247,17 @@ export class A2AClient {
     const { chosen } = this;
     const { credentials, allowPrivate, ca, resolve } = this.#init;
     const url = chosen.binding === 'simple' ? baseUrl(this.#init.url) : chosen.url;
+    const credentialsAt = chosen.binding === 'GRPC' ? credentialsForGrpc : credentialsFor;
     const headers = async () => ({
-      ...credentialsFor(url, this.#fetched.url, await currentCredentials(credentials)),
+      ...credentialsAt(url, this.#fetched.url, await currentCredentials(credentials)),
       ...this.#headers,
     });
     const connections = this.#connections;
+    if (chosen.binding === 'GRPC') {
+      const { certificate } = this.#init;
+      const { tenant } = chosen;
+      return new GrpcTransport(this.#runtime, { url, tenant, headers, allowPrivate, ca, resolve, certificate });
+    }
     const endpoint = new RemoteEndpoint(this.#runtime, { url, headers, connections, allowPrivate, ca, resolve });
     if (chosen.binding === 'simple') return new SimpleTransport(endpoint);
     const { version, tenant } = chosen;

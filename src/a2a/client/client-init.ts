@@ -4,6 +4,7 @@ import type { DelegationChain } from '../protocol/delegation.js';
 import type { Message, Metadata, Part, SendMessageConfiguration } from '../protocol/types.js';
 import type { CardSource } from './card-source.js';
 import type { CredentialsOf } from './credentials.js';
+import type { ClientCertificate } from './grpc-transport.js';
 import type { Reach } from './remote-endpoint.js';
 import type { ChosenInterface, InterfacePreference, Transport } from './transports.js';
 
@@ -24,6 +25,8 @@ export interface A2AClientInit extends Reach, InterfacePreference {
   extensions?: readonly string[];
   /** Trusted keys for the card's signature. Default: the keys that the card's origin serves. */
   keys?: JSONWebKeySet;
+  /** A certificate for agents over gRPC that ask for one. */
+  certificate?: ClientCertificate;
   /** Refuse a card without a valid signature. Default false. */
   requireSignature?: boolean;
 }

@@ -22,6 +22,7 @@ import {
   type Waiting,
 } from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
+import type { NeedsInput } from '../../mcp/call.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
 import type { PinRow } from '../../mcp/upstream/upstreams.js';
@@ -270,6 +271,11 @@ export const API = {
   resources: takes(as).gives<ResourceRow[]>(),
   prompts: takes(as).gives<PromptRow[]>(),
   call: takes({ ...as, tool: required, arguments: object, timeoutMs: number }).gives<CallToolResult, CallEvent>(),
+  /** One round of a call whose caller can be asked: its result, or the questions of the tool. */
+  'call.round': takes({
+    ...{ ...as, tool: required, arguments: object, timeoutMs: number },
+    ...{ answers: object.optional(), state: string },
+  }).gives<CallToolResult | NeedsInput, CallEvent>(),
   read: takes({ ...as, uri: required, timeoutMs: number }).gives<ReadResourceResult, CallEvent>(),
   prompt: takes({
     ...{ ...as, name: required, timeoutMs: number },

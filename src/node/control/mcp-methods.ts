@@ -43,6 +43,12 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
       const tool = fullToolName(given, (address) => inFull(address, node));
       return completed(await mcp.callTool(tool, args, terms(call, context)), tool);
     },
+    'call.round'({ tool: given, arguments: args, answers, state, ...call }, context) {
+      const tool = fullToolName(given, (address) => inFull(address, node));
+      const capabilities = { elicitation: { form: {}, url: {} } };
+      const round = { ...(answers && { answers }), ...(state !== undefined && { state }) };
+      return mcp.callTool(tool, args, { ...terms(call, context), capabilities, ...round });
+    },
     read: async ({ uri, ...call }, context) => completed(await mcp.readResource(uri, terms(call, context)), uri),
     async prompt({ name: given, arguments: args, ...call }, context) {
       const name = fullToolName(given, (address) => inFull(address, node));

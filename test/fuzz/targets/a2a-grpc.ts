@@ -1,4 +1,4 @@
-import { A2AServiceDefinition, fromProto, loadGrpc, toProto } from '../../../src/a2a/grpc/service-definition.js';
+import { A2AServiceDefinition, fromProto, loadGrpc, toProto } from '../../../src/a2a/client/grpc-service.js';
 import type { Method } from '../../../src/a2a/protocol/json-rpc.js';
 import { METHODS } from '../../../src/a2a/protocol/json-rpc.js';
 import { readParams } from '../a2a-readers.js';
