@@ -37,6 +37,7 @@ const NONE: ReadonlySet<string> = new Set([
   'TurnTerms.onUpdate',
   // The report itself.
   'AgentRegistryComponents.onCallbackFailed',
+  'ToolTasksComponents.onCallbackFailed',
   // Callbacks from a transport to its connection.
   'LinkListener.onClose',
   'LinkListener.onDrain',
@@ -65,7 +66,10 @@ const NONE: ReadonlySet<string> = new Set([
   'OperatorTasks.follow',
   // Between parts of the node itself.
   'Leases.onChange',
+  'MeshBinding.onAvailable',
+  'Patience.onGone',
   'Radar.onChange',
+  'ToolTasks.onChange',
   'WorkPlaces.onChange',
   'DirectoryListener.onEntry',
   'DirectoryListener.onGone',
