@@ -7,6 +7,7 @@ import { changesIn } from './paths.js';
 import { Replica } from './replica.js';
 import { authorOf, type Segment } from './segment.js';
 import type { SegmentRecords } from './segment-records.js';
+import { SegmentWriter } from './segment-writer.js';
 import { Sync, type SyncLink } from './sync.js';
 import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
 import { contentOf, ListView, MapView, TextView, type ViewOf } from './views.js';
@@ -42,7 +43,8 @@ export class LiveDocument implements SharedDocument, ViewOf {
   readonly #watchers: Callbacks<[change: DocumentChange]>;
   readonly #updateWatchers: Callbacks<[message: CRDTSyncMessage]>;
   #flushDue = false;
-  #storing = 0;
+  /** Stores the own segments, if the document is durable. */
+  readonly #writer: SegmentWriter;
   #flushTimer: Timer | undefined;
   #waitingSince: number | undefined;
   #flushedAt = Number.NEGATIVE_INFINITY;
@@ -74,6 +76,13 @@ export class LiveDocument implements SharedDocument, ViewOf {
       },
       onQuarantined: (proof, removed) => this.#onQuarantined(proof, removed),
       onMerged: (run, one) => this.#keep((records) => records.replace(thread, components.agentId, run, one)),
+    });
+    this.#writer = new SegmentWriter({
+      runtime,
+      write: async (segments) => components.records?.keep(thread, components.agentId, segments),
+      onStored: (segment) => this.#commit(segment),
+      onFailure: (error) => onBad(toEclipticError(error, 'STORE_FAILED'), link.self),
+      onIdle: () => this.#flushSooner(),
     });
     this.ready = this.#load();
     // The event stream reports a failure to callers that do not wait for it.
@@ -192,6 +201,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
   async stored(): Promise<void> {
     this.#flush();
     await this.ready;
+    await this.#writer.stored();
     await this.#components.records?.flush();
   }
 
@@ -238,6 +248,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
 
   async #close(): Promise<void> {
     this.#flush();
+    await this.#writer.close();
     await this.#components.records?.flush();
     this.#sync.close();
     this.#components.onClose(this);
@@ -263,7 +274,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
         const left = this.#replica.load(kept.segments, ({ segment, error }) => {
           damaged(segment.stream, segment.number, error.message);
         });
-        for (const { stream, number } of left) damaged(stream, number, 'segments that it depends on are missing');
+        for (const segment of left) {
+          damaged(segment.stream, segment.number, 'segments that it depends on are missing');
+          // Another member may have them: what a full disk refused here arrives again.
+          this.#replica.apply(segment);
+        }
       } catch (error) {
         const failed = toEclipticError(error, 'STORE_FAILED');
         onBad(failed, source);
@@ -288,14 +303,14 @@ export class LiveDocument implements SharedDocument, ViewOf {
   #flushOrWait(): void {
     if (!this.#replica.changed) return;
     const { remote } = this.#sync;
-    if (this.#storing === 0 && remote === 'none') {
+    if (!this.#writer.busy && remote === 'none') {
       this.#flush();
       return;
     }
     const { runtime } = this.#components;
     const now = runtime.stopwatch();
     this.#waitingSince ??= now;
-    const isBusy = this.#storing > 0 || remote === 'busy';
+    const isBusy = this.#writer.busy || remote === 'busy';
     const due = isBusy ? this.#waitingSince + MAX_JOIN_MS : remote === 'idle' ? this.#flushedAt + REMOTE_GAP_MS : now;
     if (due <= now) {
       this.#flushedAt = now;
@@ -325,22 +340,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
     this.#waitingSince = undefined;
     const segment = this.#replica.take();
     if (!segment) return;
-    const { records, link, agentId } = this.#components;
-    if (!records) {
+    if (!this.#components.records) {
       this.#commit(segment);
       return;
     }
-    this.#storing++;
-    records
-      .keep(this.thread, agentId, [segment])
-      .then(
-        () => this.#commit(segment),
-        (error) => this.#components.onBad(toEclipticError(error, 'STORE_FAILED'), link.self),
-      )
-      .finally(() => {
-        this.#storing--;
-        this.#flushSooner();
-      });
+    this.#writer.add(segment);
   }
 
   #commit(segment: Segment): void {

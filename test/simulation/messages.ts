@@ -1,5 +1,5 @@
 import type { Message } from '../../src/agent/message.js';
-import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import type { A2ALogEvent, AgentCard } from '../../src/mesh/schemas.js';
 import { EclipticError, isErrorCode } from '../../src/runtime/errors.js';
 import { type Capability, noteOf, pickPair } from './capability.js';
 import type { Subject } from './contract.js';
@@ -85,8 +85,8 @@ export class Messages implements Capability {
     const op = this.#begin('broadcast', life, from, undefined);
     // Members and the owner fetch their messages.
     const cards = [...life.node.registry.getLocalCards(), ...life.node.registry.getRemoteCards()];
-    const names = new Set(this.#fabric.roles.map(({ id }) => id));
-    const fetching = cards.filter(({ id }) => !names.has(id)).length;
+    const address = ({ id, node }: AgentCard) => (node === undefined ? id : `${id}@${node}`);
+    const fetching = cards.filter((card) => !this.#fabric.roleAt(address(card), life.station)).length;
     this.#track(op, life.agents.get(from.id)!.broadcast(this.#payload(op)), (result) => {
       const { recipients, delivered, withheld, failed } = (result as { broadcast: Record<string, number> }).broadcast;
       const sum = delivered! + withheld! + failed!;
