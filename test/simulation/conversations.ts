@@ -36,6 +36,8 @@ export class Conversations implements Capability {
 
   constructor(fabric: Fabric) {
     this.#fabric = fabric;
+    fabric.orphans = () =>
+      this.#ops.filter(({ about, life }) => about.startsWith('stream') && life.state !== 'up').length;
   }
 
   enter(agent: Agent, role: Role, life: UpLife): void {

@@ -71,15 +71,22 @@ export class Health implements Capability {
     const differences = members.flatMap((viewer) =>
       members.flatMap((other) => (viewer === other ? [] : this.#compare(viewer, other))),
     );
-    const waiting = members.filter(({ node }) => node.threads.waiting > 0);
-    return [
-      ...differences,
-      ...waiting.map(({ name, node }) => `${name} has ${node.threads.waiting} conversations that wait for an answer`),
-    ];
+    const waiting = this.#waiting;
+    return waiting > this.#fabric.orphans()
+      ? [...differences, `${waiting} conversations wait for an answer`]
+      : differences;
+  }
+
+  /** Conversations of all members that wait for an answer. */
+  get #waiting(): number {
+    const members = this.#fabric.up.filter(({ station }) => station.removedAt === undefined);
+    return members.reduce((sum, { node }) => sum + node.threads.waiting, 0);
   }
 
   async judge(): Promise<void> {
     const members = this.#fabric.up.filter(({ station }) => station.removedAt === undefined);
+    const [waiting, orphans] = [this.#waiting, this.#fabric.orphans()];
+    this.#fabric.check('replies', waiting <= orphans, () => `${waiting} reply permits are left`);
     for (const life of members) {
       const { first, second, refusals } = this.#heard.get(life)!;
       const alike = first === second && first > 0;
@@ -97,7 +104,6 @@ export class Health implements Capability {
           () => `${life.name} counts ${counted} ${code}, reported ${told}`,
         );
       }
-      this.#fabric.check('replies', life.node.threads.waiting === 0, () => `${life.name} has reply permits left`);
       for (const other of members) {
         if (other === life) continue;
         const differences = this.#compare(life, other);
