@@ -4,9 +4,9 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { A2AReady, A2ARole, A2AUse } from './a2a-peer.js';
-import { compareCpu, type Report, type Round } from './compare.js';
+import { compareCpu, isWanted, type Report, type Round } from './compare.js';
 import { Peer } from './peer-process.js';
-import { sized } from './settings.js';
+import { isRepeat, sized } from './settings.js';
 
 const SUITE = 'a2a';
 const PROGRAM = './a2a-peer.js';
@@ -29,7 +29,7 @@ export async function run(report: Report): Promise<void> {
   await inMemory(report, 'task');
   await inMemory(report, 'message');
   await durable(report);
-  await memory(report);
+  if (!isRepeat()) await memory(report);
 }
 
 async function inMemory(report: Report, answer: Answer): Promise<void> {
@@ -38,7 +38,8 @@ async function inMemory(report: Report, answer: Answer): Promise<void> {
   for (const peer of peers) await post(peer, answer, WARM_UP);
   const rounds = (peer: Peer) => () => round(peer, answer, CALLS);
   report.comparison(await compareCpu(SUITE, `${answer}/sdk`, rounds(ours), rounds(sdk)));
-  report.comparison(await compareCpu(SUITE, `${answer}/bare-http`, rounds(ours), rounds(bare)));
+  const bareHttp = `${answer}/bare-http`;
+  if (isWanted(SUITE, bareHttp)) report.comparison(await compareCpu(SUITE, bareHttp, rounds(ours), rounds(bare)));
   for (const peer of peers) await peer.stop();
 }
 

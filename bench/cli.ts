@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { compareCosts, type Report, type Round } from './compare.js';
-import { sized } from './settings.js';
+import { isRepeat, roundsOf, series, sized } from './settings.js';
 
 const SUITE = 'cli';
 const BIN = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
-const RUNS = sized(15, 3);
+const RUNS = 15;
 /** Processes in a round: the system counts the CPU time of those that have ended in steps of 10 ms. */
 const LAUNCHES = 5;
 
@@ -31,6 +31,7 @@ export async function run(report: Report): Promise<void> {
     await timed(command);
     await besideBareNode(report, 'up/bare-node', started);
     await besideBareNode(report, 'command/bare-node', () => ended(command));
+    if (isRepeat()) return;
     for (const words of [['card', 'mars'], ['metrics'], ['peers']]) {
       await median(report, `${words[0]}, whole command`, () => timed([BIN, ...words, '--data', data]));
     }
@@ -45,7 +46,7 @@ export async function run(report: Report): Promise<void> {
 
 /** How many times as much as a Node process that does nothing. */
 async function besideBareNode(report: Report, name: string, ours: () => Promise<Round>): Promise<void> {
-  const { cpu, clock } = await compareCosts(SUITE, name, ours, () => ended(['-e', '0']), RUNS);
+  const { cpu, clock } = await compareCosts(SUITE, name, ours, () => ended(['-e', '0']), roundsOf(RUNS));
   report.comparison(clock);
   report.comparison({ ...cpu, name: `${name}, CPU time` });
 }
@@ -107,7 +108,8 @@ function runningMicros(pid: number): number {
 /** Several nodes, one after the other. */
 async function idle(report: Report): Promise<void> {
   const values: number[] = [];
-  for (let i = 0; i < IDLE_NODES; i++) {
+  const nodes = series.runs > 1 ? Math.min(2, IDLE_NODES) : IDLE_NODES;
+  for (let i = 0; i < nodes; i++) {
     const data = await mkdtemp(join(tmpdir(), 'ecliptic-bench-'));
     const up = await launchNode(data);
     const memory = await idleMemory(up.pid!);

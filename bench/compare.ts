@@ -1,4 +1,5 @@
-import { sized } from './settings.js';
+import { floorOf } from './floors.js';
+import { isRepeat, roundsOf, sized } from './settings.js';
 
 /** One comparison of our path with a peer's or with the bare mechanism, measured in turn. */
 export interface Comparison {
@@ -30,8 +31,8 @@ export interface Report {
 /** Runs `count` operations. */
 export type Runner = (count: number) => void | Promise<void>;
 
-const CLOCK_ROUNDS = sized(9, 3);
-const CPU_ROUNDS = sized(7, 3);
+const CLOCK_ROUNDS = 9;
+const CPU_ROUNDS = 7;
 const ROUND_MS = sized(250, 40);
 
 /** One round: its operations, the CPU time of all processes involved in microseconds, and the time by the clock. */
@@ -43,13 +44,18 @@ export interface Round {
 
 type Measure = () => Round | Promise<Round>;
 
+/** Is this row to be measured in this run? One without a floor is measured in the first run only. */
+export function isWanted(suite: string, name: string): boolean {
+  return !isRepeat() || floorOf(suite, name) !== undefined;
+}
+
 /** CPU time for an operation of both, in alternating rounds; the median ratio counts, and the spread is shown. */
 export async function compareCpu(
   suite: string,
   name: string,
   ours: Measure,
   theirs: Measure,
-  rounds = CPU_ROUNDS,
+  rounds = roundsOf(CPU_ROUNDS),
 ): Promise<Comparison> {
   const pairs = await inTurn(ours, theirs, rounds, cpuRatio);
   const middle = median(pairs);
@@ -74,7 +80,7 @@ export async function compareClock(
   theirs: Measure,
   { unit, allCpu = false }: { readonly unit: string; readonly allCpu?: boolean },
 ): Promise<Comparison> {
-  const pairs = await inTurn(ours, theirs, CLOCK_ROUNDS, clockRatio);
+  const pairs = await inTurn(ours, theirs, roundsOf(CLOCK_ROUNDS), clockRatio);
   const middle = median(pairs);
   return {
     suite,
@@ -95,7 +101,7 @@ export async function compareGrowth(
   name: string,
   much: Measure,
   little: Measure,
-  rounds = CPU_ROUNDS,
+  rounds = roundsOf(CPU_ROUNDS),
 ): Promise<Comparison> {
   return (await compareCosts(suite, name, much, little, rounds)).cpu;
 }
@@ -106,7 +112,7 @@ export async function compareCosts(
   name: string,
   ours: Measure,
   theirs: Measure,
-  rounds = CPU_ROUNDS,
+  rounds = roundsOf(CPU_ROUNDS),
 ): Promise<{ readonly cpu: Comparison; readonly clock: Comparison }> {
   const growth = (pair: Omit<Pair, 'ratio'>) => 1 / cpuRatio(pair);
   const pairs = await inTurn(ours, theirs, rounds, growth);

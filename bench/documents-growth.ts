@@ -5,10 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createNode, type EclipticNode, openStore, type SharedDocument } from 'ecliptic';
 import * as Y from 'yjs';
 import { cpuRound, type Report } from './compare.js';
-import { QUICK } from './settings.js';
+import { isRepeat, QUICK, series } from './settings.js';
 
 const SUITE = 'documents';
 const SIZES = QUICK ? [1_000] : [1_000, 10_000, 100_000];
+/** The only size with floors. */
+const LARGEST = SIZES.at(-1)!;
 const KEYS = 5_000;
 /** Operations that only warm up the code. */
 const WARM_UP = QUICK ? 500 : 10_000;
@@ -39,7 +41,7 @@ export async function run(report: Report): Promise<void> {
   const wanted = new RegExp(`^(${process.env.DOCUMENTS ?? '.*'})$`);
   for (const makePlace of [() => oneNode(false), () => oneNode(true), () => twoNodes(false), () => twoNodes(true)]) {
     for (const writers of [1, 2] as const) {
-      for (const size of SIZES) {
+      for (const size of isRepeat() ? [LARGEST] : SIZES) {
         const place = await makePlace();
         const name = `${place.name}${writers === 2 ? '-alternating' : ''}-${size}`;
         try {
@@ -62,7 +64,7 @@ interface Grown {
 }
 
 async function grow(report: Report, name: string, place: Place, size: number, writers: 1 | 2): Promise<void> {
-  const rounds = QUICK ? 1 : size > 10_000 ? 3 : 5;
+  const rounds = QUICK || series.runs > 1 ? 1 : size === LARGEST ? 3 : 5;
   const ours: Grown[] = [];
   const theirs: Grown[] = [];
   const [us, them] = [() => place.open(), async () => new BarePair()];

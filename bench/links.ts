@@ -3,7 +3,7 @@ import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { createNode, type EclipticNode } from 'ecliptic';
 import DHT from 'hyperdht';
 import { WebSocket } from 'ws';
-import { compareCpu, cpuRound, type Report, type Round, type Runner } from './compare.js';
+import { compareCpu, cpuRound, isWanted, type Report, type Round, type Runner } from './compare.js';
 import { natsStream, PromisedSender, secured, webSocketStream } from './links-by-hand.js';
 import type { Bare } from './links-peer.js';
 import { NatsServer } from './nats-server.js';
@@ -147,6 +147,7 @@ async function compareAll(
     [our, their]: readonly (Runner | undefined)[],
     theirs: Pick<Side, 'otherMicros'>,
   ) => {
+    if (!isWanted(SUITE, name)) return;
     const rounds = [await roundsOf(our!, ours.otherMicros), await roundsOf(their!, theirs.otherMicros)] as const;
     report.comparison(await compareCpu(SUITE, name, ...rounds));
   };

@@ -2,6 +2,7 @@ import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Report } from './compare.js';
 import { type Circumstances, isBelowFloor, jsonOf, lineOf, merged, pageWith, type Row, section } from './report.js';
+import { series } from './settings.js';
 
 export interface Suite {
   readonly about: string;
@@ -92,6 +93,7 @@ async function runSuite(
   const at = new Date();
   const all: Row[][] = [];
   for (let index = 0; index < runs; index++) {
+    Object.assign(series, { run: index, runs });
     const rows: Row[] = [];
     const take = (row: Row) => {
       rows.push(row);
@@ -103,7 +105,8 @@ async function runSuite(
     });
     all.push(rows);
   }
-  return [merged(all), { suite, at, machine: machine(), load: [before, minuteLoad()], runs }];
+  const shortened = all.some((rows) => rows.length < all[0]!.length);
+  return [merged(all), { suite, at, machine: machine(), load: [before, minuteLoad()], runs, shortened }];
 }
 
 function machine(): string {
@@ -123,7 +126,8 @@ function helpOf(suites: Readonly<Record<string, Suite>>): string {
 Measures ours and theirs in turn, and prints the median ratio, its spread, and the floor where there is one.
 
   --quick       few short rounds and small sizes: all suites in about three minutes; never written
-  --runs N      run each suite N times; the median and the spread of all runs count
+  --runs N      run each suite N times, with fewer rounds each; the median and the spread of all runs count. Rows without
+                a floor that take long are measured once
   --write       replace the sections of these suites in docs/benchmarks.md (scale: also docs/scale.json and its picture)
   --check       exit with 1 if a row is below its floor
   --json        one JSON object a row

@@ -13,9 +13,9 @@ import {
   systemRuntime,
 } from 'ecliptic';
 import moleculer from 'moleculer';
-import { compareRunners, type Report } from './compare.js';
+import { compareRunners, isWanted, type Report, type Runner } from './compare.js';
 import { MeshAgents, type MeshWork, PAYLOAD } from './mesh-agents.js';
-import { sized } from './settings.js';
+import { isRepeat, sized } from './settings.js';
 
 type Schema = Parameters<moleculer.ServiceBroker['createService']>[0];
 
@@ -30,6 +30,7 @@ export async function run(report: Report): Promise<void> {
   await sends(report);
   await requests(report);
   await randomPairs(report);
+  if (isRepeat()) return;
   await capabilities(report);
   await journal(report);
   await streams(report);
@@ -37,6 +38,10 @@ export async function run(report: Report): Promise<void> {
   await lookups(report);
   await broadcasts(report);
   await memory(report);
+}
+
+async function compared(report: Report, name: string, ours: Runner, theirs: Runner): Promise<void> {
+  if (isWanted(SUITE, name)) report.comparison(await compareRunners(SUITE, name, ours, theirs));
 }
 
 async function pair(init: Parameters<typeof createNode>[0] = {}) {
@@ -101,9 +106,9 @@ async function sends(report: Report): Promise<void> {
   const emit = async (count: number) => {
     for (let i = 0; i < count; i++) await bare.emit('mars.told', PAYLOAD);
   };
-  report.comparison(await compareRunners(SUITE, 'send/moleculer-call', ours, calls(bare)));
-  report.comparison(await compareRunners(SUITE, 'send/moleculer-emit', ours, emit));
-  report.comparison(await compareRunners(SUITE, 'send/moleculer-full', ours, calls(full)));
+  await compared(report, 'send/moleculer-call', ours, calls(bare));
+  await compared(report, 'send/moleculer-emit', ours, emit);
+  await compared(report, 'send/moleculer-full', ours, calls(full));
   await Promise.all([node.stop(), bare.stop(), full.stop()]);
 }
 
@@ -114,10 +119,10 @@ async function requests(report: Report): Promise<void> {
   const ours = async (count: number) => {
     for (let i = 0; i < count; i++) await sun.request('mars', PAYLOAD);
   };
-  report.comparison(await compareRunners(SUITE, 'request/moleculer-call', ours, calls(bare)));
-  report.comparison(await compareRunners(SUITE, 'request/moleculer-full', ours, calls(full)));
+  await compared(report, 'request/moleculer-call', ours, calls(bare));
+  await compared(report, 'request/moleculer-full', ours, calls(full));
   mars.onRequest(async () => null);
-  report.comparison(await compareRunners(SUITE, 'request-async/moleculer-call', ours, calls(bare, ASYNC_CALL)));
+  await compared(report, 'request-async/moleculer-call', ours, calls(bare, ASYNC_CALL));
   await Promise.all([node.stop(), bare.stop(), full.stop()]);
 }
 
@@ -142,12 +147,12 @@ async function randomPairs(report: Report): Promise<void> {
       for (let i = 0; i < count; i++) await bare.call(names[agents.pick()]!, PAYLOAD);
     };
   };
-  const compared = async (name: string, kind: MeshWork, action: string) =>
-    report.comparison(await compareRunners(SUITE, name, agents.runner(kind), theirs(action)));
-  await compared('send-random/moleculer-call', 'send-random', 'build');
-  await compared('request-random/moleculer-call', 'request-random', 'build');
+  const random = (name: string, kind: MeshWork, action: string) =>
+    compared(report, name, agents.runner(kind), theirs(action));
+  await random('send-random/moleculer-call', 'send-random', 'build');
+  await random('request-random/moleculer-call', 'request-random', 'build');
   agents.answerLater();
-  await compared('request-random-async/moleculer-call', 'request-random', 'later');
+  await random('request-random-async/moleculer-call', 'request-random', 'later');
   await Promise.all([agents.stop(), bare.stop()]);
 }
 
@@ -155,11 +160,9 @@ async function randomPairs(report: Report): Promise<void> {
 async function capabilities(report: Report): Promise<void> {
   const agents = await MeshAgents.start(RANDOM_AGENTS);
   const [ours, direct] = [agents.runner('send-capability'), agents.runner('send-random')];
-  report.comparison(await compareRunners(SUITE, 'capability-100/send-random', ours, direct));
+  await compared(report, 'capability-100/send-random', ours, direct);
   const asked = agents.runner('request-capability');
-  report.comparison(
-    await compareRunners(SUITE, 'capability-100/request-random', asked, agents.runner('request-random')),
-  );
+  await compared(report, 'capability-100/request-random', asked, agents.runner('request-random'));
   await agents.stop();
 }
 
@@ -171,7 +174,7 @@ async function journal(report: Report): Promise<void> {
   const requests = (sun: typeof kept.sun) => async (count: number) => {
     for (let i = 0; i < count; i++) await sun.request('mars', PAYLOAD);
   };
-  report.comparison(await compareRunners(SUITE, 'request-journal/request', requests(kept.sun), requests(bare.sun)));
+  await compared(report, 'request-journal/request', requests(kept.sun), requests(bare.sun));
   await Promise.all([kept.node.stop(), bare.node.stop()]);
   await rm(folder, { recursive: true, force: true });
 }
@@ -190,7 +193,7 @@ async function streams(report: Report): Promise<void> {
   };
   const ours = (count: number) => read(sun.stream('mars', { count }), count);
   const theirs = (count: number) => read(Readable.from(items(count)), count);
-  report.comparison(await compareRunners(SUITE, 'stream-item/node-stream', ours, theirs));
+  await compared(report, 'stream-item/node-stream', ours, theirs);
   await node.stop();
 }
 
@@ -207,7 +210,7 @@ async function codec(report: Report): Promise<void> {
   const theirs = (count: number) => {
     for (let i = 0; i < count; i++) sink += JSON.parse(JSON.stringify(plain)).timestamp & 1;
   };
-  report.comparison(await compareRunners(SUITE, 'codec/json', ours, theirs));
+  await compared(report, 'codec/json', ours, theirs);
   if (Number.isNaN(sink)) throw new Error('unreachable');
 }
 
@@ -246,8 +249,8 @@ async function lookups(report: Report): Promise<void> {
       for (let i = 0; i < count; i++) if (registry.findFirstByCapability(capabilities[i & 4095]!)) found++;
     };
     const cards = `${size.toLocaleString('en')} cards`;
-    report.comparison(await compareRunners(SUITE, `lookup-id/map, ${cards}`, byId, byMap));
-    report.comparison(await compareRunners(SUITE, `lookup-capability/map, ${cards}`, byCapability, byMap));
+    await compared(report, `lookup-id/map, ${cards}`, byId, byMap);
+    await compared(report, `lookup-capability/map, ${cards}`, byCapability, byMap);
     if (found === 0) throw new Error('nothing was found');
   }
 }
@@ -266,7 +269,7 @@ async function broadcasts(report: Report): Promise<void> {
   const theirs = async (count: number) => {
     for (let i = 0; i < count * AUDIENCE; i++) await sun.send('agent-7', PAYLOAD);
   };
-  report.comparison(await compareRunners(SUITE, `broadcast to ${AUDIENCE}/send`, ours, theirs));
+  await compared(report, `broadcast to ${AUDIENCE}/send`, ours, theirs);
   if (received === 0) throw new Error('nothing arrived');
   await node.stop();
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { type Agent, createNode, openStore } from 'ecliptic';
-import { compareClock, cpuRound, type Report } from './compare.js';
+import { compareClock, cpuRound, isWanted, type Report } from './compare.js';
 import { NatsServer } from './nats-server.js';
 import { sized } from './settings.js';
 
@@ -23,12 +23,13 @@ const WINDOW = sized(3_000, 500);
  */
 export async function runNatsMail(report: Report): Promise<void> {
   for (const synced of [true, false]) {
+    const name = `nats-mail/bare-jetstream${synced ? '' : ', not synced'}`;
+    if (!isWanted(SUITE, name)) continue;
     const broker = await NatsServer.start({ synced });
     try {
       const relay = await Relay.start(broker.url);
       const bare = await barePublishes(broker.url);
       try {
-        const name = `nats-mail/bare-jetstream${synced ? '' : ', not synced'}`;
         const micros = () => broker.cpuMicros();
         const ours = () => cpuRound((count) => relay.run(count), ROUND, micros);
         const theirs = () => cpuRound(bare.run, synced ? ROUND / 10 : ROUND, micros);

@@ -36,6 +36,11 @@ export class Peer {
     });
   }
 
+  /** Sends what has no answer. */
+  tell(order: Serializable): void {
+    this.#child.send(order);
+  }
+
   /** Ends the process: its program exits when the channel closes, and is killed if it does not. */
   async stop(): Promise<void> {
     const child = this.#child;

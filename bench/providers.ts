@@ -10,7 +10,7 @@ import { Children, CommandAdapter, Lanes, MemoryWatch } from 'ecliptic/providers
 import { compareCpu, type Report, type Round } from './compare.js';
 import { exec } from './exec.js';
 import { model } from './model.js';
-import { sized } from './settings.js';
+import { isRepeat, sized } from './settings.js';
 
 const SUITE = 'providers';
 const PROGRAM = fileURLToPath(new URL('providers-peer.js', import.meta.url));
@@ -20,8 +20,9 @@ const INPUT = { text: 'x'.repeat(245) };
 const WINDOW = 32;
 /** A round: a second or so, because the system counts the CPU time of a program in steps of 10 ms. */
 const EXECUTIONS = sized(10_000, 1_000);
-const LANES = 50;
-const CRASHES = 30;
+const LANES = sized(50, 5);
+const CRASHES = sized(30, 5);
+const TIMED = sized(2_000, 200);
 
 /** Work for a program in a lane, with health, failover and its accounts, beside a bare child and the same lines. */
 export async function run(report: Report): Promise<void> {
@@ -29,6 +30,7 @@ export async function run(report: Report): Promise<void> {
   const fleet = await Fleet.start(folder);
   try {
     await execute(report, fleet);
+    if (isRepeat()) return;
     await crashes(report, fleet);
     await idleLanes(report, fleet);
     await exec(report, SUITE, folder);
@@ -51,7 +53,7 @@ async function execute(report: Report, fleet: Fleet): Promise<void> {
   await theirs();
   report.comparison(await compareCpu(SUITE, 'execute/bare-child', ours, theirs));
   const times: number[] = [];
-  for (let n = 0; n < 2_000; n++) {
+  for (let n = 0; n < TIMED; n++) {
     const began = performance.now();
     await providers.execute(route, INPUT, 'c');
     times.push(performance.now() - began);

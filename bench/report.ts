@@ -20,6 +20,8 @@ export interface Circumstances {
   /** The load average of a minute, before and after. */
   readonly load: readonly [number, number];
   readonly runs: number;
+  /** Did later runs leave out rows without a floor? */
+  readonly shortened?: boolean;
 }
 
 interface Judged {
@@ -71,20 +73,25 @@ export function lineOf(row: Row): string {
 /** The same rows of several runs: the one with the median, and the spread over all runs. */
 export function merged(runs: readonly (readonly Row[])[]): Row[] {
   return runs[0]!.map((first, index) => {
-    const rows = runs.map((run) => run.find(({ name }) => name === first.name) ?? run[index] ?? first);
+    // A later run may have left out rows without a floor.
+    const rows = runs.flatMap((run) => {
+      const alike = run.length === runs[0]!.length ? run[index] : undefined;
+      return run.find(({ name }) => name === first.name) ?? alike ?? [];
+    });
     const of = (row: Row) => (isComparison(row) ? row.ratio : row.value);
     const sorted = rows.toSorted((a, b) => of(a) - of(b));
     const middle = sorted[sorted.length >> 1]!;
     const all = rows.flatMap((row) => row.spread ?? [of(row)]);
     const spread = [Math.min(...all), Math.max(...all)] as const;
-    return { ...middle, ...(runs.length > 1 && { spread }) };
+    return { ...middle, ...(rows.length > 1 && { spread }) };
   });
 }
 
 /** The section of one suite in `docs/benchmarks.md`. */
 export function section(rows: readonly Row[], about: Circumstances): string {
   const at = about.at.toISOString().slice(0, 16).replace('T', ' ');
-  const times = about.runs > 1 ? ` Medians of ${about.runs} runs.` : '';
+  const once = about.shortened ? ' Some rows without a floor are of the first run alone.' : '';
+  const times = about.runs > 1 ? ` Medians of ${about.runs} runs.${once}` : '';
   const runs = about.runs > 1 ? ` --runs ${about.runs}` : '';
   const parts = [
     `## ${about.suite}`,

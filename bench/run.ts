@@ -18,6 +18,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   },
   dashboard: { about: 'the cost of an open page, and its first screen', load: () => import('./dashboard.js') },
   radar: { about: 'changed files of 50,000 on two devices, at rest and when saved', load: () => import('./radar.js') },
+  hostile: { about: 'an honest member beside a hostile one', load: () => import('./hostile.js') },
   cli: { about: 'start, commands and memory of the program', load: () => import('./cli.js') },
 };
 

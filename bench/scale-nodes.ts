@@ -12,7 +12,7 @@ const PROCESSES = sized(10, 2);
 const SIZES = QUICK ? [4] : [10, 30, 60];
 const SIZES_OVER_NATS = QUICK ? [4] : [10, 30, 100];
 const MINUTE = 60_000;
-const IDLE_MS = sized(MINUTE, 2_000);
+const IDLE_MS = sized(20_000, 2_000);
 
 /**
  * Larger and larger meshes, one agent a node: the time until every registry holds every card, and what a node costs. With

@@ -1,10 +1,10 @@
-import { compareGrowth, type Report, type Round, round } from './compare.js';
+import { compareGrowth, isWanted, type Report, type Round, round } from './compare.js';
 import type { MeshWork } from './mesh-agents.js';
 import type { MeshHeap, MeshQuestion, MeshRole } from './mesh-peer.js';
 import { Peer } from './peer-process.js';
 import { nodes } from './scale-nodes.js';
 import { peers } from './scale-peers.js';
-import { sized } from './settings.js';
+import { isRepeat, sized } from './settings.js';
 import { storeRows } from './store.js';
 
 const SUITE = 'scale';
@@ -16,6 +16,7 @@ const WAITERS = 100;
 export async function run(report: Report): Promise<void> {
   await agents(report);
   await candidates(report);
+  if (isRepeat()) return;
   await threads(report);
   await storeRows(report, SUITE, FEW, MANY);
   await peers(report, SUITE);
@@ -52,7 +53,7 @@ async function grown(
     const ask = (peer: Peer, work: MeshWork) => () => peer.ask<Round>({ work } satisfies MeshQuestion);
     for (const each of work) {
       const name = `${each}, ${MANY.toLocaleString('en')} / ${FEW.toLocaleString('en')} ${what}`;
-      report.comparison(await compareGrowth(SUITE, name, ask(many, each), ask(few, each)));
+      if (isWanted(SUITE, name)) report.comparison(await compareGrowth(SUITE, name, ask(many, each), ask(few, each)));
     }
     const heapOf = (peer: Peer) => peer.ask<MeshHeap>('heap' satisfies MeshQuestion);
     return [await heapOf(few), await heapOf(many)];
@@ -62,6 +63,7 @@ async function grown(
 }
 
 function heap(report: Report, what: string, few: number, many: number): void {
+  if (isRepeat()) return;
   const name = `heap of an ${what}, of ${MANY.toLocaleString('en')} / ${FEW.toLocaleString('en')}`;
   const [ours, theirs] = [Math.round(many), Math.round(few)];
   report.comparison({ suite: SUITE, name, ours, theirs, ratio: round(many / few), unit: 'bytes', lowerIsBetter: true });

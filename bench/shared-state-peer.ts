@@ -7,6 +7,9 @@ import { SyncedDoc } from './yjs-over-ws.js';
 /** The role of the other process: a node of the mesh, or a server of Yjs documents. */
 export type StateRole = { readonly role: 'state-ours'; readonly code: string } | { readonly role: 'state-yjs' };
 
+/** To open a document, which only a node of the mesh is asked to, or to say its CPU time. */
+export type StateQuestion = { readonly open: string } | 'cpu';
+
 export interface StateReady {
   readonly port: number;
 }
@@ -15,15 +18,18 @@ export interface StateReady {
 const role = JSON.parse(process.argv[2]!) as StateRole;
 const ready = role.role === 'state-ours' ? await ours(role.code) : await theirs();
 process.on('disconnect', () => process.exit(0));
+process.on('message', (question: StateQuestion) => {
+  if (question === 'cpu') process.send!(process.cpuUsage());
+});
 process.send!(ready);
 
 async function ours(code: string): Promise<StateReady> {
   const node = await createNode({ network: { dht: false, listen: { host: '127.0.0.1', port: 0 } } });
   const venus = node.agent({ id: 'venus' });
   await node.network!.join(code);
-  // Asked to, it opens a document.
-  process.on('message', (name: string) => {
-    const document = venus.state(name);
+  process.on('message', (question: StateQuestion) => {
+    if (question === 'cpu') return;
+    const document = venus.state(question.open);
     const stop = document.onChange(() => {
       if (document.map('plan').get('last') !== true) return;
       stop();

@@ -1,21 +1,21 @@
 import { createNode, type SharedDocument } from 'ecliptic';
 import { WebSocket } from 'ws';
 import * as Y from 'yjs';
-import type { Report } from './compare.js';
+import { compareCpu, cpuRound, type Report } from './compare.js';
 import { Peer } from './peer-process.js';
-import type { StateReady, StateRole } from './shared-state-peer.js';
+import { sized } from './settings.js';
+import type { StateQuestion, StateReady, StateRole } from './shared-state-peer.js';
 import { SyncedDoc } from './yjs-over-ws.js';
 
 const SUITE = 'coordination';
 const PROGRAM = './shared-state-peer.js';
-const OPERATIONS = 10_000;
+const OPERATIONS = sized(10_000, 1_000);
 const KEYS = 1_000;
-const ROUNDS = 7;
 
 /** One round, prepared: runs the operations until the other side has them all. */
 type Round = () => void | Promise<void>;
 
-/** Shared documents beside Yjs alone: map operations until the other side has them. */
+/** Shared documents beside Yjs alone: map operations until the other side has them, in CPU time of all processes. */
 export async function run(report: Report): Promise<void> {
   await locally(report);
   await overLink(report);
@@ -80,13 +80,14 @@ async function overLink(report: Report): Promise<void> {
   const member = await Peer.start<StateRole>({ role: 'state-ours', code }, PROGRAM);
   const server = await Peer.start<StateRole>({ role: 'state-yjs' }, PROGRAM);
   const { port } = server.ready as StateReady;
+  const otherMicros = async () => (await microsOf(member)) + (await microsOf(server));
   let round = 0;
   await measure(
     report,
     'crdt-link/y-websocket',
     async () => {
       const name = `bench-${round++}`;
-      await member.ask(name);
+      await member.ask({ open: name } satisfies StateQuestion);
       const document = mars.state(name);
       await met(document);
       return async () => {
@@ -115,6 +116,7 @@ async function overLink(report: Report): Promise<void> {
         socket.close();
       };
     },
+    otherMicros,
   );
   await server.stop();
   await member.stop();
@@ -158,23 +160,26 @@ function met(document: SharedDocument): Promise<void> {
   });
 }
 
-/** Operations per second of both, in alternating rounds; the round with the median ratio counts. */
-async function measure(report: Report, name: string, ours: () => Promise<Round>, theirs: () => Promise<Round>) {
-  const rounds: { ours: number; theirs: number }[] = [];
-  for (let round = 0; round < ROUNDS + 1; round++) {
-    const us = await rate(await ours());
-    const them = await rate(await theirs());
-    // The first only warms up.
-    if (round > 0) rounds.push({ ours: us, theirs: them });
-  }
-  rounds.sort((a, b) => a.ours / a.theirs - b.ours / b.theirs);
-  const { ours: us, theirs: them } = rounds[ROUNDS >> 1]!;
-  const ratio = Math.round((us / them) * 100) / 100;
-  report.comparison({ suite: SUITE, name, ours: Math.round(us), theirs: Math.round(them), ratio, unit: 'ops/s' });
+/** CPU time for an operation of both, in alternating rounds. What prepares a round does not count. */
+async function measure(
+  report: Report,
+  name: string,
+  ours: () => Promise<Round>,
+  theirs: () => Promise<Round>,
+  otherMicros?: () => Promise<number>,
+): Promise<void> {
+  const measured = (prepare: () => Promise<Round>) => async () => {
+    const round = await prepare();
+    return cpuRound(round, OPERATIONS, otherMicros);
+  };
+  const [us, them] = [measured(ours), measured(theirs)];
+  // The first of each only warms up.
+  await us();
+  await them();
+  report.comparison(await compareCpu(SUITE, name, us, them));
 }
 
-async function rate(round: Round): Promise<number> {
-  const started = performance.now();
-  await round();
-  return (OPERATIONS / (performance.now() - started)) * 1_000;
+async function microsOf(peer: Peer): Promise<number> {
+  const { user, system } = await peer.ask<NodeJS.CpuUsage>('cpu' satisfies StateQuestion);
+  return user + system;
 }

@@ -17,10 +17,18 @@ mars.tool(
 );
 mars.resource({ uri: 'memory://rules', name: 'rules', mimeType: 'text/plain' }, () => 'Be kind.');
 mars.prompt({ name: 'greet', arguments: [{ name: 'who', required: true }], template: 'Say hello to {{who}}.' });
+// A long call is a task for MCP clients that know tasks; for agents it is a call like any other.
+mars.tool('report', { description: 'Writes the report.', tasks: 'optional', timeoutMs: 3_600_000 }, (_, call) => {
+  call.progress(1, 3, 'reading');
+  return 'All is well.';
+});
 
 assert.deepEqual(
   sun.mcp.tools.map(({ name, agent }) => [name, agent]),
-  [['mars.add', 'mars']],
+  [
+    ['mars.add', 'mars'],
+    ['mars.report', 'mars'],
+  ],
 );
 
 const { content } = await sun.mcp.call('mars.add', { a: 2, b: 3 });
@@ -29,6 +37,9 @@ assert.deepEqual(content, [{ type: 'text', text: '5' }]);
 // With a schema, the result is checked and has the schema's type.
 const sum = await sun.mcp.call('mars.add', { a: 2, b: 3 }, { output: z.number() });
 assert.equal(sum - 1, 4);
+
+const report = await sun.mcp.call('mars.report', {});
+assert.deepEqual(report.content, [{ type: 'text', text: 'All is well.' }]);
 
 const { contents } = await sun.mcp.read('memory://rules');
 assert.equal(contents[0]?.mimeType, 'text/plain');

@@ -23,6 +23,7 @@ const library = [
   'bridges/ai-sdk',
   'bridges/openai-agents',
   'bridges/langgraph',
+  'bridges/a2a-sdk',
 ];
 const entries = [...library, 'cli/start', 'cli/main', 'system/process/sweep-main', 'roster/tools/tool-process'];
 const bundled = bundledPackages([...(await bundle(entries, 'dist')), ...(await buildPage())]);

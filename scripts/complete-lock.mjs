@@ -1,12 +1,15 @@
 /**
  * Adds to each package-lock.json the packages for other platforms that npm left out because the registry in use does not
- * have them. `npm ci` insists that they are listed, though it installs none of them here. Run after `npm install`.
+ * have them. `npm ci` insists that they are listed, though it installs none of them here. Then writes docs/licences.md from the
+ * lock. Run after `npm install`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
+import { LICENCE_PAGE, licencePage, packagesOf } from './supply/packages.mjs';
 
 const FILES = [
   'package-lock.json',
   'test/conformance/package-lock.json',
+  'test/fuzz/package-lock.json',
   'test/clients/package-lock.json',
   'test/clients/frameworks/package-lock.json',
   'scripts/api-reference/package-lock.json',
@@ -42,3 +45,5 @@ for (const file of FILES) {
   const outcome = added.length === 0 ? 'is complete' : `lacked ${added.length} packages of other platforms`;
   console.log(`${file} ${outcome}`);
 }
+
+writeFileSync(LICENCE_PAGE, licencePage(packagesOf()));

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 const SUITES = [
   'test/simulated-mesh.test.ts',
   'test/durable',
+  'test/faults',
   'test/nodes',
   'test/lifecycle.test.ts',
   'src/store',

@@ -1,8 +1,9 @@
 /** Entry `ecliptic/a2a`: calling remote A2A agents, and the functions of the task gateway. */
 
-export { A2AClient, type A2AClientComponents, type A2AClientInit, type Outgoing } from './a2a/client/a2a-client.js';
+export { A2AClient } from './a2a/client/a2a-client.js';
 export type { CallOptions } from './a2a/client/call-limits.js';
 export { CardSource, type SignatureVerdict } from './a2a/client/card-source.js';
+export type { A2AClientComponents, A2AClientInit, Outgoing } from './a2a/client/client-init.js';
 export type { Credentials, CredentialsOf } from './a2a/client/credentials.js';
 export {
   clearAgentCardCache,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { compareGrowth, compareRunners, type Report } from '../bench/compare.js';
+import { compareGrowth, compareRunners, isWanted, type Report } from '../bench/compare.js';
 import { judge } from '../bench/floors.js';
 import { main, type Suite } from '../bench/main.js';
 import { merged, pageWith, section } from '../bench/report.js';
@@ -47,6 +47,29 @@ describe('the benchmarks', () => {
   it('take the median of several runs with the spread of all [BN.1]', () => {
     const runs = [1.2, 0.8, 1].map((ratio) => [row('a/b', ratio, [ratio - 0.1, ratio + 0.1])]);
     expect(merged(runs)[0]).toMatchObject({ ratio: 1, spread: [0.8 - 0.1, 1.2 + 0.1] });
+  });
+
+  it('measure rows with a floor in every run, and others perhaps in the first alone [BN.1]', async () => {
+    const codec = row('codec/json', 2, [1.9, 2.1]);
+    const runs = [1.2, 0.8, 1].map((ratio, run) => [...(run === 0 ? [codec] : []), row('a/b', ratio, [ratio, ratio])]);
+    expect(merged(runs)).toMatchObject([
+      { name: 'codec/json', ratio: 2, spread: [1.9, 2.1] },
+      { name: 'a/b', ratio: 1, spread: [0.8, 1.2] },
+    ]);
+    const wanted: boolean[][] = [];
+    const run = async () => {
+      wanted.push(['send/moleculer-call', 'codec/json'].map((name) => isWanted('mesh', name)));
+    };
+    const around = { print: () => {}, fail: () => {}, readPage: () => '', writePage: () => {} };
+    const suites = { mesh: { about: 'messages', load: async () => ({ run }) } };
+    expect(await main(['mesh', '--runs', '3'], suites, around)).toBe(0);
+    expect(wanted).toEqual([
+      [true, true],
+      [true, false],
+      [true, false],
+    ]);
+    expect(await main(['mesh'], suites, around)).toBe(0);
+    expect(wanted.at(-1)).toEqual([true, true]);
   });
 
   it('measure in turn, print each row as text or JSON, write the page, and list the suites [BN.3]', async () => {

@@ -62,11 +62,18 @@ describe('the evidence page', () => {
       ...more,
     });
     const seeds = { what: 'seeds', count: 500, first: 1, last: 500 };
-    const part = { passed: true, figures: { seeds: 2_000 }, failures: [], command: 'npm run simulate' };
+    const seed = (number: number) => ({ what: 'seeds', count: 1, first: number, last: number });
+    const part = {
+      passed: true,
+      figures: { seeds: 2_000 },
+      failures: [],
+      command: 'npm run simulate',
+      checks: { store: 7 },
+    };
     const results: Results = {
       full: {
         tests: {
-          'test/mail/a.test.ts': file({ tried: [seeds, { what: 'kills', count: 40 }] }),
+          'test/mail/a.test.ts': file({ tried: [seed(700), seeds, seed(501), { what: 'kills', count: 40 }] }),
           'test/mail/b.test.ts': file({ tried: [{ what: 'kills', count: 2 }], skipped: 1 }),
           'src/s.test.ts': file({}),
         },
@@ -79,10 +86,10 @@ describe('the evidence page', () => {
     };
     const text = renderPage(results, rows);
     expect(text).toContain(
-      '| mail | passed | 6 (1 skipped) | seeds 1–500, 42 kills | simulate: seeds 2,000 | full | 2026-01-02 | `abc`, `abd` | `npm run soak -- test/mail/` |',
+      '| mail | passed | 6 (1 skipped) | seeds 1–501 700, 42 kills | simulate: seeds 2,000 | full | 2026-01-02 | `abc`, `abd` | `npm run soak -- test/mail/` |',
     );
     expect(text).toContain(
-      '| store | **failed** | 3 |  |  | quick | 2026-02-02 | `def+` | `npx vitest run src/s.test.ts` |',
+      '| store | **failed** | 3 |  | simulate (full): 7 checks | quick | 2026-02-02 | `def+` | `npx vitest run src/s.test.ts` |',
     );
     expect(text).toMatch(/\| tools \| not run \|/);
     expect(text).toContain('- src/s.test.ts: it breaks');

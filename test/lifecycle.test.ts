@@ -23,6 +23,7 @@ import { ControlServer } from '../src/node/control/server.js';
 import { Host } from '../src/node/host.js';
 import type { Runtime } from '../src/runtime/runtime.js';
 import { systemRuntime } from '../src/runtime/system-runtime.js';
+import { childEnvironment } from './child-environment.js';
 import { echoing } from './echo-agents.js';
 import { BIN } from './source-files.js';
 
@@ -225,7 +226,7 @@ describe('a killed node', () => {
   function launch(): ChildProcess {
     const child = spawn(process.execPath, [BIN, 'up', '--json', '--log', 'error', '--data', data], {
       cwd: folder,
-      env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0' },
+      env: childEnvironment(folder, { TMPDIR: folder, PORT: '0' }),
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     cleanUps.push(() => kill(child));

@@ -573,6 +573,11 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
     'mcp',
     'A server that wants a login waits for it and says how; a login counts once, is kept in private, is renewed and can be forgotten.',
   ],
+  [
+    'UP11',
+    'mcp',
+    'A node logs in to a server as itself, with client credentials that only their authorization server gets.',
+  ],
 ]);
 
 /** Rules that implementations of A2A get wrong. `protocol` marks those that `src/a2a/protocol/` alone decides. */
@@ -883,6 +888,7 @@ const people = section('mailbox for people', 'PM.', [
     'onramp',
     'The owner is told of each item that begins to wait, once, on the desktop and by a webhook that is repeated, with bounds.',
   ],
+  ['PM.6', 'onramp', 'A message that the owner closes without an answer tells a sender that waits for one.'],
   ['PM.5', 'onramp', '`ecliptic watch` rings the terminal when something new waits, unless configured not to.'],
 ]);
 
@@ -1308,6 +1314,11 @@ const radar = section('conflict radar', '', [
     'onramp',
     'Changes in new, moved and replaced folders and by git are noticed, ignored ones cost nothing, and a folder that cannot be watched is read from time to time.',
   ],
+  [
+    'RD.11',
+    'onramp',
+    'An operation of git that was stopped is one event, and the agents that would have lost HEAD, index or files are told.',
+  ],
   ['RD.10', 'onramp', 'The dashboard shows changed files and overlaps.'],
   ['RD.9', 'onramp', 'Operations of git are recognised in the shell commands that agents write.'],
 ]);
@@ -1361,6 +1372,20 @@ const chats = section('front ends', '', [
   ['EG.S4', 'gateway', 'Every HTTP edge refuses oversized and malformed bodies, and wrong media types.'],
   ['EG.S5', 'gateway', 'Every edge that takes tasks keeps callers in their sandbox.'],
   ['EG.S6', 'gateway', 'Every stream ends with the token of its caller.'],
+  ['GC.1', 'gateway', 'Our client speaks gRPC with the official server, and with ours.'],
+  [
+    'GC.2',
+    'gateway',
+    'A2A over gRPC uses TLS on both sides by configuration, with certificates of callers where they are asked for.',
+  ],
+  [
+    'MB.1',
+    'gateway',
+    'Over the mesh, a card is taken only from the node whose key signed it, and a caller is an agent of the asking node.',
+  ],
+  ['MB.2', 'gateway', 'The A2A suites that judge HTTP judge the mesh binding, with the official client and with ours.'],
+  ['MB.3', 'gateway', 'A stream over the mesh goes on without loss or doubles after a cut link and a killed node.'],
+  ['MB.4', 'gateway', 'Sandboxes, tiers, projects, shares and limits hold for A2A over the mesh.'],
   [
     'OA.1',
     'gateway',
@@ -1411,6 +1436,7 @@ const agentSessions = section('sessions of coding agents', '', [
     'providers',
     'Nor does it count against the time limit of a task of a plan, also where a swarm does it; proposals are told of it in words.',
   ],
+  ['AP.6', 'providers', 'Nor does it count against the time limit of a plain request, up to a day.'],
   ['AP.3', 'providers', 'The time that an approval takes counts against no time limit of its task.'],
 ]);
 
@@ -1436,9 +1462,14 @@ const firstMinutes = section('first minutes', '', [
   ],
   ['FM.welcome-quiet', 'onramp', 'That look starts no program, and contacts no other machine.'],
   [
+    'FM.json',
+    'nodes',
+    'Each command that prints JSON has a published schema, shown by `ecliptic help --json-schema`, which what it prints matches.',
+  ],
+  [
     'FM.demo',
     'onramp',
-    'The demo shows a mesh, a plan with an approval, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
+    'The demo shows a mesh, a plan with an approval and findings of the roster’s tools, a failover, durable mail and refusals, succeeds only if all were seen, and leaves nothing but its report.',
   ],
   [
     'FM.readme',
@@ -1511,6 +1542,7 @@ const collections = section('shared context', '', [
   ['CO.4', 'mcp', 'An author and a node have a share of a collection; what is no entry is ignored.'],
   ['CO.5', 'mcp', 'A worker gets the rules of the owner and fitting entries, these in fences, within a budget.'],
   ['CO.6', 'nodes', 'Nodes share collections as documents; author and signer of an entry are shown.'],
+  ['CO.8', 'nodes', 'The dashboard lists, searches, adds and removes entries, live, by mouse and by keyboard.'],
   ['CO.7', 'mcp', 'MCP clients read collections as resources and templates, and hear of changes.'],
 ]);
 
@@ -1546,6 +1578,37 @@ const rosterTools = section('tools of the roster', '', [
   ['RT.8', 'coordination', 'A coding agent finds and calls the tools of the roster, and gets findings as text.'],
 ]);
 
+const hardening = section('hardening', '', [
+  [
+    'FZ.1',
+    'mesh',
+    'Every parser and boundary refuses what it cannot read with an error of the catalogue, within bounds of time and memory, and reads what it wrote.',
+  ],
+  ['HX.1', 'nodes', 'Strangers that are refused again and again do not push the rest out of the audit log.'],
+  ['HX.2', 'nodes', 'While a node is busy, a peer that floods it is read later, and the others are served.'],
+  ['HX.3', 'coordination', 'One node or agent cannot take all the places in swarms.'],
+  ['HX.4', 'mesh', 'The threat model says of each actor what it may not do, and which tests show it.'],
+]);
+
+const toolTasks = section('tool calls as tasks', '', [
+  ['MT.1', 'mcp', 'The official client follows a tool call as a task to its result, in both generations of tasks.'],
+  ['MT.2', 'mcp', 'A task asks its caller, as often as the tool needs, and goes on with the answers.'],
+  ['MT.3', 'mcp', 'A caller cancels its task, and the handler is told.'],
+  [
+    'MT.4',
+    'mcp',
+    'Tasks outlast their node: ends can be read, questions can be answered, and a call that was under way has failed and is not made again.',
+  ],
+  ['MT.5', 'mcp', 'A task belongs to its caller; for others it does not exist.'],
+  ['MT.6', 'mcp', 'Tasks have shares and a time to live, and are listed in pages.'],
+  [
+    'MT.7',
+    'mcp',
+    'A tool that can be a task is an ordinary tool for agents, and for clients without tasks where it allows that.',
+  ],
+  ['MT.8', 'onramp', 'A tool that asks its caller is answered at the terminal, or by an option.'],
+]);
+
 const simulation = section('the whole fabric in simulation', '', [
   ['SIM.1', 'nodes', 'Whole nodes under random work and faults keep every line of the contract, and come to rest.'],
   [
@@ -1563,7 +1626,31 @@ const evidence = section('evidence', 'EV.', [
   ['EV.4', 'mesh', 'The licences of all packages are listed and allowed; a bill of materials lists what users get.'],
 ]);
 
+const realFaults = section('faults', 'FX.', [
+  [
+    'FX.1',
+    'nodes',
+    'Work of every kind survives cuts, one-way cuts and packet loss between nodes in their own networks.',
+  ],
+  ['FX.2', 'nodes', 'Work of every kind survives a frozen node.'],
+  ['FX.3', 'nodes', 'Work of every kind survives clocks that jump ahead and back.'],
+  ['FX.4', 'nodes', 'A full disk refuses what cannot be stored, is reported, and loses nothing.'],
+  ['FX.5', 'nodes', 'A read-only data folder keeps a node from starting, with the reason, and stays unchanged.'],
+  ['FX.6', 'nodes', 'A slow disk loses nothing and does not slow down other nodes.'],
+  ['FX.7', 'nodes', 'Three nodes under mixed load use no more memory, descriptors, timers and disk, and lose nothing.'],
+  [
+    'FX.9',
+    'nodes',
+    'A node that is put back from an old copy gets its later document changes from the others, and goes on.',
+  ],
+  ['FX.10', 'nodes', 'A node that runs out of memory has lost and doubled nothing when it runs again.'],
+  ['FX.11', 'nodes', 'Nodes of earlier builds work with present ones, and keep all they have when they are upgraded.'],
+  ['FX.8', 'nodes', 'Growth is told from scatter by the trend of a series.'],
+]);
+
 export const requirements: readonly Requirement[] = [
+  ...realFaults,
+  ...hardening,
   ...evidence,
   ...simulation,
   ...rosterTools,
@@ -1620,4 +1707,5 @@ export const requirements: readonly Requirement[] = [
   ...chats,
   ...benchmarks,
   ...tasksAtOnce,
+  ...toolTasks,
 ];

@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact';
 import type { TEXT } from './text.js';
 import { Agents } from './views/agents.js';
+import { Collections } from './views/collections.js';
 import { Documents } from './views/documents.js';
 import { Mail } from './views/mail.js';
 import { Mesh } from './views/mesh.js';
@@ -40,6 +41,7 @@ export const PLACES: readonly Place[] = [
   { id: 'tasks', key: 't', view: Tasks },
   { id: 'swarms', key: 's', view: Swarms },
   { id: 'documents', key: 'd', view: Documents },
+  { id: 'memory', key: 'k', view: Collections },
   { id: 'radar', key: 'r', view: Radar },
   { id: 'providers', key: 'p', view: Providers },
   { id: 'tools', key: 'l', view: Tools },

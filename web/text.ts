@@ -14,6 +14,7 @@ export const TEXT = {
     runs: 'Run of a plan',
     swarms: 'Swarms',
     documents: 'Documents',
+    memory: 'Knowledge',
     radar: 'Changed files',
     providers: 'Providers',
     tools: 'Tools',

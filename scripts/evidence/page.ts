@@ -46,7 +46,10 @@ export function renderPage(results: Results, rows = guarantees()): string {
               : 'passed',
         `${count(sum(files.map(([, file]) => file.passed)))}${skipped > 0 ? ` (${skipped} skipped)` : ''}`,
         triedBy(files.map(([, file]) => file)),
-        parts.flatMap(({ name, result }) => (result ? `${name}: ${figuresOf(result)}` : [])).join('; '),
+        [
+          ...parts.flatMap(({ name, result }) => (result ? `${name}: ${figuresOf(result)}` : [])),
+          ...checksOf(results, row.subject),
+        ].join('; '),
         [...modes].join(', '),
         oldest(runs.map(({ at }) => at)).slice(0, 10),
         commitsOf(runs),
@@ -108,6 +111,15 @@ function partOf({ full, quick }: Results, name: string): { mode: Mode; result: P
   return shortCounts ? { mode: 'quick', result: short } : { mode: 'full', result: thorough };
 }
 
+/** What the parts that check several lines say of this one. */
+function checksOf(results: Results, subject: string): string[] {
+  return PARTS.flatMap(({ name }) => {
+    const { mode, result } = partOf(results, name);
+    const times = result?.checks?.[subject];
+    return times ? [`${name} (${mode}): ${count(times)} checks`] : [];
+  });
+}
+
 function commandOf(paths: readonly string[], mode: Mode): string {
   return `${mode === 'full' ? 'npm run soak --' : 'npx vitest run'} ${paths.join(' ')}`;
 }
@@ -121,12 +133,31 @@ function figuresOf({ figures }: PartResult): string {
 /** Seeds as ranges, other things as sums. */
 function triedBy(files: readonly FileResult[]): string {
   const sums = new Map<string, number>();
-  const ranges = new Set<string>();
+  const ranges: Range[] = [];
   for (const { what, count: times, first, last } of files.flatMap((file): readonly Tried[] => file.tried)) {
     if (first === undefined || last === undefined) sums.set(what, (sums.get(what) ?? 0) + times);
-    else ranges.add(`${what} ${first}–${last}`);
+    else ranges.push({ first, last });
   }
-  return [...[...ranges].sort(), ...[...sums].sort().map(([what, times]) => `${count(times)} ${what}`)].join(', ');
+  const seeds = joined(ranges).map(({ first, last }) => (first === last ? `${first}` : `${first}–${last}`));
+  const others = [...sums].sort().map(([what, times]) => `${count(times)} ${what}`);
+  return [...(seeds.length > 0 ? [`seeds ${seeds.join(' ')}`] : []), ...others].join(', ');
+}
+
+interface Range {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Ranges that touch become one. */
+function joined(ranges: readonly Range[]): Range[] {
+  const found: Range[] = [];
+  for (const range of [...ranges].sort((a, b) => a.first - b.first)) {
+    const before = found.at(-1);
+    if (before && range.first <= before.last + 1) {
+      found[found.length - 1] = { first: before.first, last: Math.max(before.last, range.last) };
+    } else found.push(range);
+  }
+  return found;
 }
 
 function commitsOf(runs: readonly { commit: string }[]): string {

@@ -4,6 +4,8 @@ import type { Mode } from './results.js';
 interface Reading {
   readonly figures: Readonly<Record<string, number | string>>;
   readonly failures: readonly string[];
+  /** How often it checked each line of the contract, by its subject. */
+  readonly checks?: Readonly<Record<string, number>>;
 }
 
 /** One command whose JSON output has the figures. */
@@ -29,15 +31,20 @@ export const PARTS: readonly Part[] = [
     },
     minutes: { full: 24 * 60, quick: 4 },
     read: (output) => {
-      const { seeds, events, failures } = object(output.at(-1));
-      const failed = list(failures);
-      return { figures: { seeds: number(seeds), 'events a seed': number(events) }, failures: failed.map(brief) };
+      const { seeds, events, failures, checks } = object(output.at(-1));
+      const counts = Object.entries(object(checks)).map(([subject, count]) => [subject, number(count)] as const);
+      const all = counts.reduce((sum, [, count]) => sum + count, 0);
+      return {
+        figures: { seeds: number(seeds), events: number(events), checks: all },
+        failures: list(failures).map(brief),
+        checks: Object.fromEntries(counts),
+      };
     },
   },
   {
     name: 'planted',
     what: 'bugs planted one at a time; each must be found',
-    command: { full: ['planted', '--json'], quick: ['planted', '--json'] },
+    command: { full: ['planted', '--json'], quick: ['planted', '--json', '01', '08', '13', '26'] },
     minutes: { full: 24 * 60, quick: 6 },
     read: (output) => {
       const bugs = rows(output).map((bug) => ({ name: String(bug.name), foundBy: bug.foundBy, s: bug.seconds }));
@@ -56,7 +63,7 @@ export const PARTS: readonly Part[] = [
   {
     name: 'fuzz',
     what: 'coverage-guided inputs for every parser, each within a time and a memory limit',
-    command: { full: ['fuzz', '--runs', '1000000', '--json'], quick: ['fuzz', '--runs', '2000', '--json'] },
+    command: { full: ['fuzz', '--until', '1000000', '--json'], quick: ['fuzz', '--runs', '1000', '--json'] },
     minutes: { full: 24 * 60, quick: 4 },
     read: (output) => {
       const targets = rows(output);
@@ -66,8 +73,8 @@ export const PARTS: readonly Part[] = [
       return {
         figures: {
           targets: atLeastOne(targets),
-          'fewest inputs of a target': Math.min(...targets.map(({ inputs }) => number(inputs))),
-          'inputs in all': targets.reduce((sum, { inputs }) => sum + number(inputs), 0),
+          'fewest inputs of a target': Math.min(...targets.map(inputsOf)),
+          'inputs in all': targets.reduce((sum, target) => sum + inputsOf(target), 0),
         },
         failures: failed.map(brief),
       };
@@ -104,6 +111,11 @@ function reportOf(output: readonly unknown[]): Reading {
     if (typeof value !== 'number' && typeof value !== 'string') throw new Error(`${name} is no figure`);
   }
   return { figures: Object.fromEntries(entries) as Reading['figures'], failures: list(failures).map(brief) };
+}
+
+/** Of this run, or of all runs since the code of the target changed. */
+function inputsOf({ inputs, total }: Record<string, unknown>): number {
+  return number(total ?? inputs);
 }
 
 /** The rows of an array, or of one value a line. */

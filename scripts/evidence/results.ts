@@ -41,6 +41,8 @@ export interface PartResult extends Run {
   /** In the order in which the page shows them. */
   readonly figures: Readonly<Record<string, number | string>>;
   readonly failures: readonly string[];
+  /** How often it checked each line of the contract, by its subject. */
+  readonly checks?: Readonly<Record<string, number>>;
 }
 
 export interface ModeResults {

@@ -92,9 +92,10 @@ export async function runPart(part: (typeof PARTS)[number], mode: Mode, commit: 
   const { code, output, late } = await run('npm', words, { env: {}, log, limitMs: part.minutes[mode] * 60_000 });
   if (late) return failed(`not done within ${part.minutes[mode]} minutes`);
   try {
-    const { figures, failures } = part.read(valuesIn(output));
+    const { figures, failures, checks } = part.read(valuesIn(output));
     const all = code === 0 || failures.length > 0 ? failures : [`the command exits with ${code}: ${lastLine(log)}`];
-    return { ...base, passed: all.length === 0, figures, failures: all, seconds: seconds(Date.now() - began) };
+    const about = { ...base, passed: all.length === 0, seconds: seconds(Date.now() - began) };
+    return { ...about, figures, failures: all, ...(checks && { checks }) };
   } catch (error) {
     return failed(`${(error as Error).message} (exit code ${code}): ${lastLine(log)}`);
   }

@@ -19,6 +19,7 @@ import { isAsyncIterable } from '../runtime/async.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { waitingReport } from '../work/waiting-report.js';
 import { type AgentInit, buildCard } from './agent-init.js';
 import { checked, checkOf } from './checked.js';
 import { Conversations, type RequestOptions } from './conversations.js';
@@ -51,21 +52,22 @@ export type StreamHandler = (stream: StreamReader, message: Message) => void | P
 
 /** What every agent is: a card on the mesh, conversations, and handlers for messages. It knows no feature by name. */
 export abstract class AgentCore implements Receiver, Responder {
+  // First what a message on the direct path needs: among many agents each cache line counts.
   readonly id: string;
-  /** @internal */
-  protected readonly sender: MessageSender;
-  /** @internal */
-  protected readonly staffing: Staffing;
+  readonly #entry: RegistryEntry;
+  readonly #components: AgentCoreComponents;
+  #notificationHandler: MessageHandler | undefined;
   /** @internal */
   protected readonly context: HandlerContext;
   /** @internal */
   protected requestHandler: RequestHandler | undefined;
-  readonly #entry: RegistryEntry;
-  readonly #components: AgentCoreComponents;
   readonly #conversations: Conversations;
+  /** @internal */
+  protected readonly sender: MessageSender;
+  /** @internal */
+  protected readonly staffing: Staffing;
   readonly #onLeave: (agent: { readonly id: string }) => void;
   #init: AgentInit;
-  #notificationHandler: MessageHandler | undefined;
   #streamHandler: StreamHandler | undefined;
   #messageHandler: MessageHandler | undefined;
   #stopMail: (() => void) | undefined;
@@ -141,7 +143,7 @@ export abstract class AgentCore implements Receiver, Responder {
   send(to: Recipient, payload: unknown, options?: SendOptions): Promise<RoutingResult> {
     if (options === undefined) {
       const result = this.#components.router.direct.send(this.#entry, to, payload);
-      if (result !== undefined) return Promise.resolve(result);
+      if (result !== undefined) return result;
     }
     return this.#send(to, payload, options ?? {});
   }
@@ -234,6 +236,11 @@ export abstract class AgentCore implements Receiver, Responder {
   /** @internal An answer to a durable message, to be sent together with the message's end; undefined if it has none. */
   answerTo(envelope: ValidEnvelope, payload: unknown): ValidEnvelope | undefined {
     return this.sender.answerTo(envelope, 'response', payload);
+  }
+
+  /** @internal Tells the sender of a request how many decisions of the owner the answer waits for; its time limit stands still. */
+  reportWaiting(envelope: ValidEnvelope, decisions: number): void {
+    this.sender.reply(envelope, 'stream-data', waitingReport(decisions));
   }
 
   /** Takes the agent off the mesh. Requests that wait are rejected; messages that wait are reported undelivered. */

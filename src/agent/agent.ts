@@ -22,7 +22,7 @@ import type { A2AObservability, TaskKind } from '../mesh/observability.js';
 import type { Objects } from '../objects/objects.js';
 import { attachmentsIn } from '../objects/reference.js';
 import type { EclipticError } from '../runtime/errors.js';
-import { spanUntilResult } from '../runtime/tracing.js';
+import { namedSpan, spanUntilResult } from '../runtime/tracing.js';
 import type { Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
 import type { ProposalRecords } from '../work/proposals/proposal-records.js';
 import type { ProposalSide } from '../work/proposals/proposal-side.js';
@@ -342,7 +342,11 @@ export class Agent extends AgentCore {
   }
 
   #tracing<T extends { readonly result: Promise<unknown> }>(name: string, begin: () => T): T {
-    return spanUntilResult(this.#components.runtime.tracer, name, { 'ecliptic.agent': this.id }, begin);
+    const { tracer } = this.#components.runtime;
+    const own = { 'ecliptic.agent': this.id };
+    if (!tracer || name !== 'swarm') return spanUntilResult(tracer, name, own, begin);
+    const span = namedSpan(tracer, name, 'invoke_workflow', name);
+    return spanUntilResult(tracer, span.name, { ...own, ...span.attributes }, begin);
   }
 
   #timed(kind: TaskKind, id: string): TimedTask {

@@ -12,6 +12,8 @@ import type { ThreadTable } from '../mesh/thread-table.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { waitingIn } from '../work/waiting-report.js';
+import { HeldRequests } from './held-requests.js';
 import { PendingRequest, type Requester } from './pending-request.js';
 import {
   type ReadingEnd,
@@ -58,6 +60,8 @@ export class Conversations implements Requester, OpenRequests {
   /** Made with the first stream: most agents never have one, and there may be very many agents. */
   #readers: Map<string, OpenStream<ReadingEnd>> | undefined;
   #writers: Map<string, OpenStream<StreamWriter>> | undefined;
+  /** Made with the first request that waits for a decision of the owner of whoever was asked. */
+  #held: HeldRequests | undefined;
   #ended: EclipticError | undefined;
 
   constructor(agentId: string, components: ConversationsComponents, sender: MessageSender) {
@@ -176,7 +180,9 @@ export class Conversations implements Requester, OpenRequests {
     const writer = this.#writers?.get(thread);
     if (writer?.peer === envelope.sender) return advise(writer.end, envelope);
     const waiter = this.#components.threads.find(thread)?.waiter;
-    if (waiter instanceof PendingRequest && waiter.requester === this) return this.#answer(waiter, envelope);
+    if (waiter instanceof PendingRequest && waiter.requester === this) {
+      return envelope.type === 'stream-data' ? this.#hear(waiter, envelope) : this.#answer(waiter, envelope);
+    }
     const reader = this.#readers?.get(thread);
     if (!reader || !this.#isFrom(reader, envelope)) return false;
     if (!reader.left) return feed(reader, envelope);
@@ -201,6 +207,7 @@ export class Conversations implements Requester, OpenRequests {
   settled(request: PendingRequest): void {
     const { before, after } = request;
     this.#components.deadlines.remove(request);
+    this.#held?.forget(request);
     // The thread table keeps the thread for a while; the request must not stay in memory as long.
     if (request.conversation) request.conversation.waiter = undefined;
     if (!request.answered) this.#components.threads.abandon(request.thread, this.agentId);
@@ -226,6 +233,15 @@ export class Conversations implements Requester, OpenRequests {
     if (!pending.open || !pending.takes(envelope.type) || !this.#isAnswer(envelope, pending.to)) return false;
     pending.answer(envelope);
     if (envelope.type === 'stream-start') this.#sender.reply(envelope, 'stream-end', null);
+    return true;
+  }
+
+  /** A report on a request that has no answer yet: whether it waits for decisions of an owner. */
+  #hear(pending: PendingRequest, envelope: ValidEnvelope): boolean {
+    const decisions = waitingIn(envelope.payload);
+    if (decisions === undefined || !pending.open || !this.#isAnswer(envelope, pending.to)) return false;
+    this.#held ??= new HeldRequests(this.#components);
+    this.#held.hold(pending, decisions);
     return true;
   }
 

@@ -176,7 +176,7 @@ export class TaskCall implements StreamListener {
 }
 
 function readSession({ id, state, reason }: TaskSession): TaskSession {
-  const cut = (text: unknown) => cutText(String(text), MAX_SESSION_CHARS);
+  const cut = (text: unknown) => cutText(typeof text === 'string' ? text : '', MAX_SESSION_CHARS);
   return { id: cut(id), state: cut(state), ...(reason !== undefined && { reason: cut(reason) }) };
 }
 

@@ -1,6 +1,6 @@
 import type { A2AObservability, TaskKind } from '../mesh/observability.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Span } from '../runtime/tracing.js';
+import { namedSpan, type Span } from '../runtime/tracing.js';
 
 interface TimedTaskComponents {
   readonly runtime: Runtime;
@@ -20,8 +20,13 @@ export class TimedTask {
     this.#components = components;
     this.#kind = kind;
     this.#started = runtime.stopwatch();
-    const attributes = { 'ecliptic.agent': about.agent, 'ecliptic.task': about.id };
-    this.#span = runtime.tracer?.start(kind, { attributes });
+    const { tracer } = runtime;
+    if (!tracer) return;
+    const { name, attributes } = namedSpan(tracer, kind, 'invoke_agent', about.agent);
+    const own = { 'ecliptic.agent': about.agent, 'ecliptic.task': about.id };
+    this.#span = tracer.start(name, {
+      attributes: { ...own, ...attributes, ...(tracer.genAi && { 'gen_ai.agent.id': about.agent }) },
+    });
   }
 
   /** Runs the work's first step, which other steps may follow. */

@@ -1,6 +1,7 @@
 import type { AgentRow } from '../node/control/rows.js';
 import { vacancyOf } from '../roster/planetary-roster.js';
-import { choice, REMOTE_OPTIONS, text, verb } from './command.js';
+import { choice, flag, REMOTE_OPTIONS, text, verb } from './command.js';
+import { usage } from './output.js';
 
 const list = verb({
   summary: 'list the agents',
@@ -25,23 +26,30 @@ const list = verb({
 });
 
 function staffingHint(unstaffed: readonly AgentRow[]): string {
-  const own = unstaffed.find(({ node }) => node === null);
+  const own = unstaffed.filter(({ node }) => node === null);
   const agents = unstaffed.length === 1 ? '1 agent is' : `${unstaffed.length} agents are`;
   const refusal = `${agents} unstaffed: no worker does what they are asked, so they refuse requests and tasks.`;
-  return own === undefined
-    ? refusal
-    : `${refusal}\nTo find workers for all of them: ecliptic staff\nTo staff ${own.id}: ${vacancyOf(own.id).fix}`;
+  const [first] = own;
+  if (!first) return `${refusal}\nTheir own nodes staff them.`;
+  if (own.length === 1) return `${refusal}\nTo staff ${first.id}: ${vacancyOf(first.id).fix}`;
+  return `${refusal}\nTo find workers for all of them: ecliptic staff      For one: ecliptic staff --roles ${first.id}`;
 }
 
 const show = verb({
   summary: 'show the card of this node, of one of its agents, or of a remote agent',
   args: ['AGENT|URL?'],
   argHelp: [['URL', 'the address of an A2A agent, or of its card']],
-  options: REMOTE_OPTIONS,
-  examples: ['', 'mars --json', 'https://agent.example.com'],
+  options: { a2a: flag('the A2A card of an agent of the mesh, as its node signs it'), ...REMOTE_OPTIONS },
+  examples: ['', 'mars --json', 'mars@desktop --a2a', 'https://agent.example.com'],
   async run(invocation) {
-    const { call, words, output } = invocation;
+    const { call, words, values, output } = invocation;
     const [subject] = words;
+    if (values.a2a) {
+      if (subject === undefined) throw usage('name an agent: mars@desktop');
+      const card = await call('a2a.card', { to: subject });
+      const { meshCardText } = await import('./remote.js');
+      return output.value(card, () => meshCardText(card));
+    }
     if (subject !== undefined && /^https?:\/\//i.test(subject)) {
       const { showRemoteCard } = await import('./remote.js');
       return showRemoteCard(subject, invocation);

@@ -79,15 +79,23 @@ function decide(verdict: Verdict, summary: string, done: string) {
   return verb({
     summary,
     args: ['ID', 'ID...'],
-    examples: ['01JCQX4M0V7Y8Z9ABCDEFGHJKM', '01JCQX4M0V7Y8Z9ABCDEFGHJKM@3f9a   # on another device of yours'],
+    examples: ['01JCQX4M0V7Y8Z9ABCDEFGHJKM', '01JCQX4M 01JCQX4N   # two, here or on another device of yours'],
     async run({ call, words: given, output }) {
-      const away = given.filter((id) => id.includes('@'));
-      const own = given.filter((id) => !id.includes('@'));
+      const { foreign, missing } = await elsewhere(call);
+      const known = await call('approvals', { all: true });
+      const isAway = (id: string) => id.includes('@') || match(id, [...known, ...foreign])?.id.includes('@') === true;
+      const away = given.filter(isAway);
+      const own = given.filter((id) => !isAway(id));
+      const unknown = own.find((id) => !known.some((one) => one.id.startsWith(id)));
+      if (unknown !== undefined && missing.length > 0) {
+        const unread = missing.map(({ name, reason }) => `those on ${name} are not known: ${reason}`).join('; ');
+        const message = oneLine(`there is no approval request "${unknown}" here; ${unread}`);
+        throw new EclipticError('APPROVAL_NOT_FOUND', message, { id: unknown });
+      }
       if (own.length > 0) {
         const decided = await call('approvals.decide', { verdict, ids: own });
         output.value(decided, () => decided.map((item) => `${item.summary}: ${done}`).join('\n'));
       }
-      const { foreign } = away.length > 0 ? await elsewhere(call) : { foreign: [] };
       for (const id of away) {
         const found = match(id, foreign);
         // A request that waits no longer is on no list; its device knows what became of it.

@@ -61,7 +61,7 @@ const run = verb({
         throw new EclipticError('CANCELLED', 'the demo was interrupted');
       }
       const ms = runtime.now() - began;
-      writeFileSync(report, reportText(seen, ms));
+      writeFileSync(report, reportText(seen, ms, scenes.review));
       output.value({ ok: true, report, ms, seen }, () =>
         [
           `\nAll of it was seen, in ${(ms / 1_000).toFixed(1)} s. The report is ${report}`,
@@ -92,12 +92,16 @@ function assertWritable(file: string): void {
   }
 }
 
-function reportText(seen: readonly Seen[], ms: number): string {
+function reportText(seen: readonly Seen[], ms: number, review: string): string {
   return [
     '# What the demo showed',
     '',
     `Three processes on this machine, in ${(ms / 1_000).toFixed(1)} s. Every line was observed while it ran.`,
     ...seen.flatMap(({ scene, facts }) => ['', `## ${scene}`, '', ...facts.map((fact) => `- ${markdown(fact)}`)]),
+    '',
+    '## What the plan reported',
+    '',
+    review.replace(/^#+ /gm, '##$&').trimEnd(),
     '',
     'Next: `npx ecliptic` says what to do with your own agents.',
     '',

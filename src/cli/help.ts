@@ -14,6 +14,7 @@ const EXIT_CODES: Rows = [
 /** The text of `ecliptic help …`. */
 export async function helpOn(words: readonly string[], table: Table): Promise<string> {
   const [topic, ...rest] = words.filter((word) => !word.startsWith('-'));
+  if (words.includes('--json-schema')) return schemaOf(topic === undefined ? undefined : [topic, ...rest], table);
   if (topic === undefined) return overview(table);
   if (topic === 'exit-codes') return exitCodes();
   if (topic === 'words') return shortWords(table);
@@ -91,12 +92,20 @@ async function overview(table: Table): Promise<string> {
     ...columns(optionRows(GLOBAL_OPTIONS), width),
     '',
     'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help exit-codes, help CODE',
+    'For programs: --json, one value on each line; its schema: ecliptic help --json-schema agent list',
   ].join('\n');
 }
 
 /** Every command, as a document in Markdown. */
 async function everything(table: Table): Promise<string> {
-  const lines = ['# Commands', '', 'Made from the program by `ecliptic help all`. Every command takes:', ''];
+  const lines = [
+    '# Commands',
+    '',
+    'Made from the program by `ecliptic help all`. With `--json`, each line of the output is one value, and an error is one line on standard',
+    'error. `ecliptic help --json-schema agent list` prints the schema of a command’s values; all of them are in `schema/output.schema.json`.',
+    'Every command takes:',
+    '',
+  ];
   lines.push(...markdownRows(optionRows(GLOBAL_OPTIONS)));
   for (const noun of table.nouns) {
     lines.push('', `## ${noun.name}`, '', `${noun.summary[0]!.toUpperCase()}${noun.summary.slice(1)}.`);
@@ -111,6 +120,19 @@ async function everything(table: Table): Promise<string> {
     }
   }
   return lines.join('\n');
+}
+
+/** The JSON Schema of what a command prints with `--json`; of all commands, if none is named. */
+async function schemaOf(words: readonly [string, ...string[]] | undefined, table: Table): Promise<string> {
+  const { outputSchema, outputSchemas } = await import('./output-schema.js');
+  if (words === undefined) return JSON.stringify(outputSchemas(), null, 2);
+  const { noun, verbs, name } = await find(words, table);
+  const path = name === undefined ? noun.name : pathOf(noun, name, verbs);
+  const schema = outputSchema(path);
+  if (schema) return JSON.stringify(schema, null, 2);
+  const known = Object.keys(outputSchemas().commands).filter((one) => one.split(' ')[0] === noun.name);
+  const others = known.length === 0 ? 'it prints no JSON' : `name one of: ${known.join(', ')}`;
+  throw usage(`there is no schema for the output of "${path}": ${others}`);
 }
 
 /** The row of an error code in the documents. */

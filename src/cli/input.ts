@@ -28,7 +28,9 @@ export function readTextFile(file: string, code: ErrorCode): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new EclipticError(code, `cannot read ${file}: ${describeError(error)}`, { file, faults: [] }, error);
+    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    const message = missing ? `there is no file ${file}` : `cannot read ${file}: ${describeError(error)}`;
+    throw new EclipticError(code, message, { file, faults: [] }, error);
   }
 }
 

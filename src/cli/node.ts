@@ -92,7 +92,10 @@ const doctor = verb({
     // Probes of coding agents may take half a minute, so each finding is shown as it is made.
     const diagnosis = await client.call('doctor', {}, (event) => {
       if (!('probing' in event)) show(event);
-      else if (!output.json) process.stderr.write(`probing ${event.probing} coding agents of this machine …\n`);
+      else if (!output.json) {
+        const agents = event.probing === 1 ? 'a coding agent' : `${event.probing} coding agents`;
+        process.stderr.write(`probing ${agents} of this machine …\n`);
+      }
     });
     if (output.json) {
       const findings = [...outdated, ...diagnosis.findings];
@@ -137,7 +140,7 @@ const metrics = verb({
         `received  ${counters.totalMessagesReceived}`,
         `latency   ${counters.averageRoutingLatencyMs.toFixed(3)} ms on average`,
         `errors    ${counters.errorCount}${breakdown(counters.errorsByCode)}`,
-        `tools     ${counters.totalToolInvocations} calls, ${counters.toolErrorCount} failed`,
+        `tools     ${counters.totalToolInvocations === 1 ? '1 call' : `${counters.totalToolInvocations} calls`}, ${counters.toolErrorCount} failed`,
       ].join('\n'),
     );
   },

@@ -89,7 +89,10 @@ function cutLast(lines: string[][], headings: readonly string[], width: number):
     .reduce((sum, heading, at) => sum + 2 + Math.max(heading.length, ...lines.map((line) => line[at]!.length)), 0);
   const room = width - before;
   if (room < LEAST_CELL || /^(ID|.*_ID)$/.test(headings[last]!)) return;
-  for (const line of lines) line[last] = cutText(line[last]!, room);
+  for (const line of lines) {
+    const text = line[last]!;
+    if (text.length > room) line[last] = `${cutText(text, room - 1)}…`;
+  }
 }
 
 /** For an error whose message names no command: the one that tells what to do about its code. */

@@ -64,7 +64,7 @@ const invite = verb({
       [
         made.code,
         '',
-        `On the other device, before ${new Date(made.expiresAt).toLocaleTimeString()}, once:`,
+        `On the other device, before ${new Date(made.expiresAt).toTimeString().slice(0, 5)}, once:`,
         `  ecliptic join ${made.code}`,
       ].join('\n'),
     );

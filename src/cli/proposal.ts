@@ -38,7 +38,7 @@ const send = verb({
       if (output.json) output.line(JSON.stringify(event));
       else process.stderr.write(`${oneLine(eventText(event))}\n`);
     });
-    output.value(output.json ? { event: 'result', result } : result, () =>
+    output.value({ event: 'result', result }, () =>
       typeof result === 'string' ? result : JSON.stringify(result, null, 2),
     );
   },

@@ -1,5 +1,6 @@
 import type { SignatureVerdict } from '../a2a/client/card-source.js';
 import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a/client/credentials.js';
+import { signatureHeaders } from '../a2a/protocol/card-signature.js';
 import type { AgentCard, StreamResponse } from '../a2a/protocol/types.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { AllowPrivate } from '../system/fetch/target.js';
@@ -32,6 +33,12 @@ export async function showRemoteCard(
   const fetched = await new CardSource(runtime).fetch(url, { ...reach, credentials: tokenOf(values, env) });
   const signature = await checkSignatures(runtime, fetched, reach);
   output.value({ card: fetched.document, signature }, () => cardText(fetched.card, signature));
+}
+
+/** The node has checked the signature. */
+export function meshCardText(card: AgentCard): string {
+  const [header] = signatureHeaders(card);
+  return cardText(card, { signed: true, verified: true, kid: header?.kid ?? '' });
 }
 
 function cardText(card: AgentCard, signature: SignatureVerdict): string {
@@ -95,6 +102,25 @@ export async function sendTask({
     client?.close();
     alive.cancel();
   }
+}
+
+/** The same over the mesh, through this node. */
+export async function sendTaskOverMesh({
+  values: { context, skill, task, timeout: timeoutMs },
+  words: [to, text],
+  connect,
+  output,
+}: Invocation<[string, string], TaskValues>): Promise<void> {
+  const answer = new TaskAnswer(output);
+  const client = await connect();
+  process.once('SIGINT', () => client.close());
+  try {
+    await client.call('a2a.send', { to, text, context, skill, task, timeoutMs }, (event) => answer.add(event));
+  } finally {
+    answer.endLine();
+    client.close();
+  }
+  answer.end((id) => `answer with: ecliptic task send ${to} TEXT --a2a --task ${id}`);
 }
 
 async function* whole(sent: Promise<StreamResponse>): AsyncGenerator<StreamResponse> {

@@ -32,16 +32,16 @@ const run = verb({
       ]);
     const report = await reviewRepository(resolve(path), { since, runTests: runTests === true });
     const written = {
-      text: () => `${reviewText(report)}\n`,
-      markdown: () => reviewMarkdown(report),
-      json: () => `${JSON.stringify(report)}\n`,
-      sarif: () => `${JSON.stringify(reviewSarif(report), null, 2)}\n`,
+      text: () => reviewText(report),
+      markdown: () => reviewMarkdown(report).trimEnd(),
+      json: () => JSON.stringify(report),
+      sarif: () => JSON.stringify(reviewSarif(report), null, 2),
     }[format]();
-    if (out === undefined) process.stdout.write(written);
-    else {
-      write(out, written);
+    if (out !== undefined) {
+      write(out, `${written}\n`);
       output.value({ report: resolve(out), counts: report.counts }, () => `${countText(report)}; the report is ${out}`);
-    }
+    } else if (output.json) output.line(JSON.stringify(report));
+    else output.line(written);
     if (least !== undefined && fails(report, least)) output.exitCode = 1;
     if (report.parts.some(({ failed }) => failed !== undefined)) output.exitCode = 1;
   },

@@ -112,11 +112,13 @@ const send = verb({
       'ms',
     ),
     'no-stream': flag('wait for the whole answer of a remote agent'),
+    a2a: flag('over A2A: the agent’s node keeps the task, and goes on while this node is away'),
     ...REMOTE_OPTIONS,
   },
   examples: [
     'mars@desktop "Fix the parser"',
     'mars@desktop "Now the tests" --context 01JD… --attach log.txt',
+    'mars@desktop "A long one" --a2a',
     `enceladus "Look for keys" --input '{"workspace":".","tool":"secrets"}'`,
     'https://agent.example.com "Summarize this"',
     'http://127.0.0.1:3000 "Build it" --skill mars.build --token ecl_…',
@@ -124,11 +126,13 @@ const send = verb({
   async run(invocation) {
     const { words, values } = invocation;
     const isRemote = /^https?:/i.test(words[0]);
-    if (!isRemote) return (await import('./give-task.js')).giveTask({ ...invocation, words });
+    if (!isRemote && !values.a2a) return (await import('./give-task.js')).giveTask({ ...invocation, words });
     if (words[1] === undefined) throw usage('the task has no text');
     if (values.attach || values.link || values.input !== undefined)
-      throw usage('--attach, --link and --input are for agents of the mesh');
-    await (await import('./remote.js')).sendTask({ ...invocation, words: [words[0], words[1]] });
+      throw usage('--attach, --link and --input are for agents of the mesh without --a2a');
+    const { sendTask, sendTaskOverMesh } = await import('./remote.js');
+    const send = isRemote ? sendTask : sendTaskOverMesh;
+    await send({ ...invocation, words: [words[0], words[1]] });
   },
 });
 

@@ -1,8 +1,10 @@
-import type { CallToolResult } from '@modelcontextprotocol/server';
+import type { CallToolResult, InputRequest } from '@modelcontextprotocol/server';
+import { type NeedsInput, needsInput } from '../mcp/call.js';
 import { markedCode } from '../mcp/failure.js';
 import type { CallEvent } from '../node/control/rows.js';
-import { EclipticError } from '../runtime/errors.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { duration, flag, text, verb } from './command.js';
+import { answerAtTerminal, answersFrom } from './form.js';
 import { readPayload } from './input.js';
 import { usage } from './output.js';
 
@@ -26,24 +28,65 @@ const call = verb({
   options: {
     as: text('AGENT', 'the caller: an agent of this node (default: you, the operator)'),
     timeout: duration('how long to wait (default: as long as the tool allows)', 'ms'),
+    answer: text(
+      'JSON',
+      'answers what the tool asks: the fields of its form, or decline (default: ask at the terminal)',
+    ),
   },
   examples: [
     `mars.build '{"target":"login"}'`,
     'mars@3f9a.describe   # a tool on another node; its key may be shortened',
     'venus.palette --json',
+    `mars.deploy '{}' --answer '{"confirm":true}'`,
   ],
-  async run({ call: ask, values: { as, timeout: timeoutMs }, words: [tool, json = '{}'], output }) {
+  async run({ call: ask, values: { as, timeout: timeoutMs, answer }, words: [tool, json = '{}'], output }) {
     // The node refuses arguments that are no object.
     const args = (await readPayload(json)) as Record<string, unknown>;
-    const result = await ask('call', { tool, arguments: args, as, timeoutMs }, (event) => {
+    const tell = (event: CallEvent) => {
       if (!output.json) process.stderr.write(`${eventText(event)}\n`);
-    });
+    };
+    const reply = answer === undefined ? answerAtTerminal : answersFrom(answer);
+    const canAnswer = answer !== undefined || (process.stdin.isTTY && json !== '-' && !output.json);
+    const parameters = { tool, arguments: args, as, timeoutMs };
+    const result = canAnswer
+      ? await asked((round) => ask('call.round', { ...parameters, ...round }, tell), reply)
+      : await ask('call', parameters, tell).catch(sayingHow);
     if (result.isError) {
       throw new EclipticError(markedCode(result) ?? 'HANDLER_FAILED', texts(result).join('\n') || 'the tool failed');
     }
     output.value(result, () => resultText(result));
   },
 });
+
+interface Round {
+  readonly answers?: Record<string, unknown>;
+  readonly state?: string | undefined;
+}
+
+const MAX_ROUNDS = 32;
+
+/** Calls until the tool has no more questions. */
+async function asked(
+  call: (round: Round) => Promise<CallToolResult | NeedsInput>,
+  reply: (request: InputRequest) => Promise<object>,
+): Promise<CallToolResult> {
+  let round: Round = {};
+  for (let rounds = 0; rounds < MAX_ROUNDS; rounds++) {
+    const result = await call(round);
+    if (!needsInput(result)) return result;
+    const answers: Record<string, unknown> = {};
+    for (const [key, request] of Object.entries(result.inputRequests ?? {})) answers[key] = await reply(request);
+    round = { answers, state: result.requestState };
+  }
+  throw new EclipticError('HANDLER_FAILED', `the tool asked ${MAX_ROUNDS} times, and did not end`);
+}
+
+/** Says how to answer a tool that asks where nobody can be asked. */
+function sayingHow(error: unknown): never {
+  const { code, message, details } = toEclipticError(error, 'HANDLER_FAILED');
+  if (code !== 'CAPABILITY_REQUIRED') throw error;
+  throw new EclipticError(code, `${message}; call it at a terminal, or with --answer JSON`, details);
+}
 
 function resultText(result: CallToolResult): string {
   if (result.structuredContent !== undefined) return JSON.stringify(result.structuredContent, null, 2);

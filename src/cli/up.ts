@@ -1,4 +1,6 @@
 import { pino } from 'pino';
+import { OPERATOR } from '../http/auth/caller-auth.js';
+import { vacancyForWords } from '../mesh/staffing.js';
 import {
   type HttpConfig,
   HttpSchema,
@@ -222,9 +224,7 @@ function announce(
       '',
       'Try, in another terminal:',
       `  npx ecliptic agents${data}`,
-      ...conversation(host).map(
-        ({ from, to }) => `  npx ecliptic send --as ${from} --to ${to} '{"hello":"${to}"}'${data}`,
-      ),
+      ...firstWork(host).map((command) => `  npx ecliptic ${command}${data}`),
       `  npx ecliptic tail${data}`,
       `  claude mcp add --transport http ecliptic ${mcp} --header "Authorization: Bearer ${shown ? token : 'TOKEN'}"`,
       '',
@@ -234,14 +234,12 @@ function announce(
   if (shown && page !== undefined && !output.json && !values['no-browser']) openInBrowser(page, dataFolder, env);
 }
 
-/** Two agents of this node of which the first may write to the second, for the example; empty if there are none. */
-function conversation({ node, failures }: Host): { from: string; to: string }[] {
-  const ids = node.agents.map(({ id }) => id).filter((id) => !failures.has(id));
-  const preferred = ['sun', 'mars'].filter((id) => ids.includes(id));
-  const ordered = [...preferred, ...ids.filter((id) => !preferred.includes(id))];
-  for (const from of ordered) {
-    const to = ordered.find((id) => id !== from && node.router.explain(from, id, 'notification').allowed);
-    if (to !== undefined) return [{ from, to }];
-  }
-  return [];
+/** Something that an agent of this node does at once: an agent that takes any task, or else a tool of the roster. */
+function firstWork({ node, failures }: Host): string[] {
+  const able = node.agents.filter(({ id }) => !failures.has(id));
+  const worker = able.find(({ id, card }) => id !== OPERATOR.address && !vacancyForWords(card));
+  if (worker) return [`task send ${worker.id} "Say hello"`];
+  return able.some(({ card: { id, status } }) => id === 'uranus' && status?.capabilities)
+    ? ['call uranus.outline']
+    : [];
 }

@@ -189,10 +189,19 @@ export class CodingAgents {
     return [...unique.values()].sort((a, b) => b.at - a.at).slice(0, limit);
   }
 
+  /** Closes mail to the owner. A sender that waits for an answer is told that none comes. */
   async closeForOwner(ids: readonly string[]): Promise<void> {
     const box = this.#box(OWNER);
     await box.load();
-    for (const open of ids.map((id) => requiredByOwner(box, id))) await box.end(open, { state: 'done' });
+    for (const open of ids.map((id) => requiredByOwner(box, id))) {
+      await box.end(open, { state: 'done' });
+      const { letter, held, from } = open;
+      if (letter.needs === 'none') continue;
+      const { id, correlationId: thread } = held.envelope;
+      const text = `The owner has closed your message ${id} without an answer: it is dealt with. Do not wait for a reply.`;
+      const payload = { text, mesh: { needs: 'none', hops: 0, inReplyTo: id } };
+      await this.#components.owner().send(from, payload, { type: 'notification', thread, durable: true });
+    }
   }
 
   /** Makes a process a member. If its name is in use it gets a numbered name with a mailbox of its own. */

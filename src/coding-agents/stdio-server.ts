@@ -89,11 +89,13 @@ export class StdioServer {
       this.#fail(null, INVALID_REQUEST, 'a message is one JSON object');
       return;
     }
-    const { id, method, params = {} } = message as RpcMessage;
+    const { id, method, params } = message as RpcMessage;
     // A message without a method answers a request that came through the relay.
     if (typeof method !== 'string') this.#init.relay?.tell(message);
-    else if (id === undefined) this.#notified(message);
-    else this.#asked({ id, method, params });
+    else if (id === undefined) this.#notified({ ...message, params: fieldsOf(params) });
+    else if (typeof id !== 'string' && typeof id !== 'number') {
+      this.#fail(null, INVALID_REQUEST, 'the id of a request is a text or a number');
+    } else this.#asked({ id, method, params: fieldsOf(params) });
   }
 
   /** Ids of messages that the client was given and that no call has proven yet. */
@@ -132,13 +134,13 @@ export class StdioServer {
   #asked(request: RpcMessage & { id: Id; method: string; params: Params }): void {
     const { id, method, params } = request;
     const { relay, tools } = this.#init;
-    const meta = (params._meta ?? {}) as Readonly<Record<string, unknown>>;
+    const meta = fieldsOf(params._meta);
     const version = meta[`${META}protocolVersion`];
     const modern = version !== undefined;
     if (modern) {
       if (version !== MODERN) {
         const data = { supported: [MODERN, ...LEGACY], requested: version };
-        this.#fail(id, UNSUPPORTED_VERSION, `protocol version ${String(version)} is not supported`, data);
+        this.#fail(id, UNSUPPORTED_VERSION, `protocol version ${shown(version)} is not supported`, data);
         return;
       }
       this.#meet(meta[`${META}clientInfo`]);
@@ -251,7 +253,7 @@ export class StdioServer {
     const { name, arguments: args = {}, _meta } = params;
     const thread = threadOf(_meta);
     if (!this.#init.tools.some((tool) => tool.name === name)) {
-      this.#fail(id, INVALID_PARAMS, `there is no tool "${cutText(String(name), 100)}"`);
+      this.#fail(id, INVALID_PARAMS, `there is no tool "${shown(name)}"`);
       return;
     }
     const number = ++this.#number;
@@ -318,6 +320,15 @@ function forModel(method: string | undefined, response: RpcMessage): RpcMessage 
 function withoutOutput(tool: object): object {
   const { outputSchema: _, ...rest } = tool as { outputSchema?: unknown };
   return rest;
+}
+
+function fieldsOf(value: unknown): Params {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Params) : {};
+}
+
+/** Any JSON in a message for people. Its own conversion to text may be a member of it. */
+function shown(value: unknown): string {
+  return cutText(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''), 100);
 }
 
 /** Some clients send the id of the calling thread with each call. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RoutingResult } from '../mesh/schemas.js';
 import { Identity } from '../network/membership/identity.js';
+import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { LiveDocument } from './live-document.js';
@@ -13,7 +14,10 @@ const THREAD = 'state:open:plan';
 const OTHER = 'other@node';
 
 /** One document with a member on another node, whose messages arrive when the test says so. */
-async function opened(store?: MemoryStore) {
+async function opened(
+  store?: MemoryStore,
+  onBad: (error: EclipticError) => void = (error) => expect.unreachable(error.message),
+) {
   const runtime = new SimulatedRuntime();
   const identity = Identity.create(runtime);
   const sent: Segment[] = [];
@@ -37,7 +41,7 @@ async function opened(store?: MemoryStore) {
         },
       },
       assertMayWrite: () => {},
-      onBad: (error) => expect.unreachable(error.message),
+      onBad,
       onClose: () => {},
       callbackFailed: () => {},
     },
@@ -100,6 +104,42 @@ describe('the changes of several turns', () => {
     expect(Math.max(...replica.keys())).toBe(replica.size);
     expect(document.map('m').get('key')).toBe(6);
     expect(Object.values(document.vector)).toEqual([replica.size]);
+  });
+
+  it('wait while the disk is full, are not called stored, and are stored and sent in order when there is room [FX.4]', async () => {
+    const store = new MemoryStore();
+    const reported: EclipticError[] = [];
+    const { runtime, document, sent, write, arrive } = await opened(store, (error) => void reported.push(error));
+    const works = store.write.bind(store);
+    const full = new EclipticError('STORE_FAILED', 'cannot use log: the disk is full', { reason: 'full' });
+    await write(1);
+    await arrive();
+    store.write = () => Promise.reject(full);
+    await write(3);
+    await expect(document.stored()).rejects.toBe(full);
+    await runtime.advance(5_000);
+    await write(3);
+    await expect(document.synced()).rejects.toBe(full);
+    expect(sent).toHaveLength(1);
+    expect(document.reached([OTHER])).toBe(false);
+    expect(reported).toEqual([full]);
+    store.write = works;
+    await runtime.advance(1_000);
+    await arrive();
+    await document.stored();
+    const numbers = (segments: readonly { number: number }[]) => segments.map(({ number }) => number);
+    const inOrder = Array.from({ length: Object.values(document.vector)[0]! }, (_, index) => index + 1);
+    expect(numbers(sent)).toEqual(inOrder);
+    expect(numbers(await store.read(stateSegments))).toEqual(inOrder);
+    await write(1);
+    await document.close();
+    expect(document.map('m').get('key')).toBe(8);
+    expect(numbers(await store.read(stateSegments))).toEqual([...inOrder, inOrder.length + 1]);
+    // A document that is closed while the disk is full says that changes are lost.
+    const again = await opened(store, (error) => void reported.push(error));
+    store.write = () => Promise.reject(full);
+    await again.write(1);
+    await expect(again.document.close()).rejects.toBe(full);
   });
 
   it('wait for the disk together, and are sent only after it has them; rows need no signature', async () => {

@@ -43,8 +43,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
   readonly #watchers: Callbacks<[change: DocumentChange]>;
   readonly #updateWatchers: Callbacks<[message: CRDTSyncMessage]>;
   #flushDue = false;
-  /** Stores the own segments, if the document is durable. */
-  readonly #writer: SegmentWriter;
+  readonly #writer: SegmentWriter | undefined;
+  /** Own segments. */
+  readonly #unstored = new Set<Segment>();
+  /** Do changes wait until the disk works again? */
+  #isHeldBack = false;
   #flushTimer: Timer | undefined;
   #waitingSince: number | undefined;
   #flushedAt = Number.NEGATIVE_INFINITY;
@@ -75,15 +78,13 @@ export class LiveDocument implements SharedDocument, ViewOf {
         return `${link.self}/${runtime.id().toLowerCase()}`;
       },
       onQuarantined: (proof, removed) => this.#onQuarantined(proof, removed),
-      onMerged: (run, one) => this.#keep((records) => records.replace(thread, components.agentId, run, one)),
+      onMerged: (run, one) => this.#writer?.add((records) => records.replace(thread, components.agentId, run, one)),
     });
-    this.#writer = new SegmentWriter({
-      runtime,
-      write: async (segments) => components.records?.keep(thread, components.agentId, segments),
-      onStored: (segment) => this.#commit(segment),
-      onFailure: (error) => onBad(toEclipticError(error, 'STORE_FAILED'), link.self),
-      onIdle: () => this.#flushSooner(),
-    });
+    const { records, agentId } = components;
+    const onFailed = (error: EclipticError) => onBad(error, link.self);
+    this.#writer =
+      records &&
+      new SegmentWriter({ runtime, records, thread, agentId, onFailed, onStored: (it) => this.#onStored(it) });
     this.ready = this.#load();
     // The event stream reports a failure to callers that do not wait for it.
     this.ready.catch(() => {});
@@ -201,8 +202,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
   async stored(): Promise<void> {
     this.#flush();
     await this.ready;
-    await this.#writer.stored();
-    await this.#components.records?.flush();
+    await this.#writer?.written();
   }
 
   async synced(): Promise<void> {
@@ -248,12 +248,15 @@ export class LiveDocument implements SharedDocument, ViewOf {
 
   async #close(): Promise<void> {
     this.#flush();
-    await this.#writer.close();
-    await this.#components.records?.flush();
-    this.#sync.close();
-    this.#components.onClose(this);
-    this.#watchers.clear();
-    this.#updateWatchers.clear();
+    try {
+      await this.#writer?.written();
+    } finally {
+      this.#writer?.close();
+      this.#sync.close();
+      this.#components.onClose(this);
+      this.#watchers.clear();
+      this.#updateWatchers.clear();
+    }
   }
 
   // Storing
@@ -274,11 +277,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
         const left = this.#replica.load(kept.segments, ({ segment, error }) => {
           damaged(segment.stream, segment.number, error.message);
         });
-        for (const segment of left) {
-          damaged(segment.stream, segment.number, 'segments that it depends on are missing');
-          // Another member may have them: what a full disk refused here arrives again.
-          this.#replica.apply(segment);
-        }
+        for (const { stream, number } of left) damaged(stream, number, 'segments that it depends on are missing');
       } catch (error) {
         const failed = toEclipticError(error, 'STORE_FAILED');
         onBad(failed, source);
@@ -303,14 +302,20 @@ export class LiveDocument implements SharedDocument, ViewOf {
   #flushOrWait(): void {
     if (!this.#replica.changed) return;
     const { remote } = this.#sync;
-    if (!this.#writer.busy && remote === 'none') {
+    // While the disk fails, changes wait together; they are taken when it works again.
+    if (this.#writer?.isFailing) {
+      this.#isHeldBack = true;
+      return;
+    }
+    const isStoring = this.#writer?.isBusy === true;
+    if (!isStoring && remote === 'none') {
       this.#flush();
       return;
     }
     const { runtime } = this.#components;
     const now = runtime.stopwatch();
     this.#waitingSince ??= now;
-    const isBusy = this.#writer.busy || remote === 'busy';
+    const isBusy = isStoring || remote === 'busy';
     const due = isBusy ? this.#waitingSince + MAX_JOIN_MS : remote === 'idle' ? this.#flushedAt + REMOTE_GAP_MS : now;
     if (due <= now) {
       this.#flushedAt = now;
@@ -340,11 +345,20 @@ export class LiveDocument implements SharedDocument, ViewOf {
     this.#waitingSince = undefined;
     const segment = this.#replica.take();
     if (!segment) return;
-    if (!this.#components.records) {
+    if (!this.#writer) {
       this.#commit(segment);
       return;
     }
+    this.#unstored.add(segment);
     this.#writer.add(segment);
+  }
+
+  #onStored(segment: Segment): void {
+    if (this.#unstored.delete(segment)) this.#commit(segment);
+    if (this.#isHeldBack) {
+      this.#isHeldBack = false;
+      this.#flushOrWait();
+    } else this.#flushSooner();
   }
 
   #commit(segment: Segment): void {
@@ -360,19 +374,14 @@ export class LiveDocument implements SharedDocument, ViewOf {
   }
 
   #onQuarantined(proof: Proof, removed: readonly Segment[]): void {
-    this.#keep((records) => records.quarantine(this.thread, this.#components.agentId, proof, removed));
+    this.#writer?.add((records) => records.quarantine(this.thread, this.#components.agentId, proof, removed));
     this.#notifyChanged([...new Set(removed.map(({ author }) => author))]);
   }
 
   #onApplied(segments: readonly Segment[]): void {
-    this.#keep((records) => records.keep(this.thread, this.#components.agentId, segments));
+    for (const segment of segments) this.#writer?.add(segment);
     this.#notifyUpdates(segments);
     this.#notifyChanged([...new Set(segments.map(({ author }) => author))]);
-  }
-
-  #keep(write: (records: SegmentRecords) => Promise<void>): void {
-    const { records, onBad, link } = this.#components;
-    if (records) write(records).catch((error) => onBad(toEclipticError(error, 'STORE_FAILED'), link.self));
   }
 
   #notifyUpdates(segments: readonly Segment[]): void {

@@ -79,10 +79,6 @@ export class SegmentRecords {
     }
     return { segments, proofs, damaged };
   }
-
-  flush(): Promise<void> {
-    return this.#store.write([]);
-  }
 }
 
 function rowOf(thread: string, agent: string, segment: Segment): StateSegmentRow {

@@ -1,5 +1,8 @@
 import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
 import { GrpcBinding, type GrpcInit } from '../a2a/grpc/grpc-binding.js';
+import type { MeshBinding } from '../a2a/mesh/mesh-binding.js';
+import { MESH_BINDING, meshUrl } from '../a2a/mesh/mesh-protocol.js';
+import type { AgentInterface } from '../a2a/protocol/types.js';
 import { A2AServer } from '../a2a/server/a2a-server.js';
 import type { A2AOffersInit } from '../a2a/server/offer.js';
 import type { OperatorTasks } from '../a2a/server/operator-tasks.js';
@@ -10,6 +13,7 @@ import type { TaskTimeLimits } from '../a2a/server/task-terms.js';
 import type { ServedCard } from '../a2a/v03/card.js';
 import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
+import type { ToolTasks } from '../mcp/tool-tasks.js';
 import type { NameStyle } from '../mcp/wire-names.js';
 import { fullAddress } from '../mesh/address.js';
 import type { AgentRegistry } from '../mesh/registry.js';
@@ -34,6 +38,7 @@ export interface GatewayComponents {
   runtime: Runtime;
   registry: AgentRegistry;
   mcp: McpService;
+  toolTasks: ToolTasks;
   identity: Identity;
   deadlines: DeadlineQueue;
   records: TaskRecords;
@@ -42,6 +47,8 @@ export interface GatewayComponents {
   callerAgent: (name: string, sandbox: string | undefined) => Agent;
   /** The tasks of the owner's other nodes. */
   edge?: MeshEdge | undefined;
+  /** A2A between the agents of the mesh. */
+  a2aMesh?: MeshBinding | undefined;
   /** Is it an agent of this node, and no outside caller? */
   isAgent?: (name: string) => boolean;
   /** The types of the workers of an agent of this node; none for an agent in code. */
@@ -102,6 +109,7 @@ export class Gateway {
   readonly #mcp: McpEndpoint;
   readonly #a2a: A2AServer;
   readonly #edge: MeshEdge | undefined;
+  readonly #a2aMesh: MeshBinding | undefined;
 
   private constructor(components: GatewayComponents, init: GatewayInit) {
     const { runtime, registry, mcp } = components;
@@ -120,7 +128,7 @@ export class Gateway {
     this.style = names;
     this.tokens = new Tokens({ runtime, folder });
     this.#mcp = new McpEndpoint({
-      ...{ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION },
+      ...{ service: mcp, tasks: components.toolTasks, runtime, style: names, name: 'ecliptic', version: VERSION },
       resourceMetadata: () => (init.jwt ? `${this.url}${RESOURCE_METADATA}/mcp` : undefined),
     });
     const jwt = init.jwt && new TokenVerifier(runtime, init.jwt);
@@ -153,6 +161,14 @@ export class Gateway {
       isAgent: components.isAgent ?? (() => false),
       sandboxOf: (caller) => sandboxOf(registry, this.tokens, caller),
       stateless: init.gateway === true,
+    });
+    this.#a2aMesh = components.a2aMesh;
+    const { nodeKey } = registry;
+    this.#a2aMesh?.serve({
+      performHere: (operation, params, terms) => operations.performHere(operation, params, terms),
+      extensionsOf: this.#a2a.binding.extensionsOf,
+      requestsPerMinute: init.requestsPerMinute ?? REQUESTS_PER_MINUTE,
+      card: (agent, viewer) => this.#a2a.cards.presented(agent, viewer, meshInterfaces(nodeKey, agent)),
     });
     const chat = { runtime, operations, agents: new ChatAgents(components) };
     const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];
@@ -256,11 +272,18 @@ export class Gateway {
   async close(): Promise<void> {
     // Stop accepting first, then close what is open.
     this.#edge?.unserve();
+    this.#a2aMesh?.unserve();
     this.#grpc?.close();
     await this.#server.close();
     this.#a2a.close();
     await this.#mcp.close();
   }
+}
+
+function meshInterfaces(nodeKey: string | undefined, tenant: string | undefined): readonly AgentInterface[] {
+  if (nodeKey === undefined) return [];
+  const mesh = { url: meshUrl(nodeKey), protocolBinding: MESH_BINDING, protocolVersion: '1.0' };
+  return [tenant === undefined ? mesh : { ...mesh, tenant }];
 }
 
 /** An agent that is not known may still have tasks under that name. */

@@ -22,6 +22,13 @@ export const ToolDefinitionSchema = z.strictObject({
   inputSchema: z.looseObject({ type: z.literal('object') }),
   /** JSON Schema of `structuredContent`. */
   outputSchema: json.optional(),
+  execution: z
+    .strictObject({
+      taskSupport: z.enum(['optional', 'required']),
+      /** Questions come before the task: a call is a task once it has its answers. */
+      asksFirst: z.boolean().optional(),
+    })
+    .optional(),
 });
 
 export const ResourceDefinitionSchema = z.strictObject({

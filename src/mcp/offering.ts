@@ -13,6 +13,7 @@ import {
 import type { RequestState } from './request-state.js';
 import { promptResult, resourceResult, toolResult } from './results.js';
 import { type OutputOf, readSchema, type Schema, type Shape, type Verdict } from './schema.js';
+import { TASK_TIMEOUT_MS } from './tool-task.js';
 import { UriPattern } from './uri-pattern.js';
 
 export interface ToolOptions<I extends Schema = Schema, O extends Schema = Schema>
@@ -21,8 +22,15 @@ export interface ToolOptions<I extends Schema = Schema, O extends Schema = Schem
   inputSchema?: I;
   /** The shape of the result, which is then also sent as structured content. */
   outputSchema?: O;
-  /** How long a call may take. Default 50 s: most clients give up after 60. */
+  /** How long a call may take. Default 50 s, because most clients give up after 60; 1 h with `tasks`. */
   timeoutMs?: number;
+  /**
+   * MCP clients that can follow tasks call this tool as a task, which outlasts their connection. With `required`, other
+   * clients cannot call it. Agents and the command line call it as any tool.
+   */
+  tasks?: 'optional' | 'required';
+  /** With `tasks`: what the handler asks comes before the task, which begins with the answers. */
+  asksFirst?: boolean;
   /** Arguments whose values are kept out of records, events and logs. */
   secrets?: readonly string[];
 }
@@ -74,7 +82,8 @@ export function offerTool<I extends Schema, O extends Schema>(
   options: ToolOptions<I, O>,
   handler: ToolHandler<OutputOf<I>>,
 ): Offer {
-  const { inputSchema, outputSchema, timeoutMs, secrets, ...shown } = options;
+  const { inputSchema, outputSchema, secrets, tasks, asksFirst, ...rest } = options;
+  const { timeoutMs = tasks && TASK_TIMEOUT_MS, ...shown } = rest;
   const input = inputSchema ? readSchema(inputSchema, 'input', `tool "${name}"`) : ANYTHING;
   const output = outputSchema && readSchema(outputSchema, 'output', `the result of tool "${name}"`);
   const shape =
@@ -85,6 +94,7 @@ export function offerTool<I extends Schema, O extends Schema>(
     ...shown,
     inputSchema: { type: 'object', ...input.json },
     ...(output?.json && { outputSchema: output.json }),
+    ...(tasks && { execution: { taskSupport: tasks, ...(asksFirst && { asksFirst }) } }),
   };
   return offer(definition, { timeoutMs, secrets }, seal, async (ask, call) => {
     if (ask.kind !== 'tool') throw notAsked(ask);

@@ -2,11 +2,13 @@ import type {
   CallToolResult,
   CompleteResult,
   GetPromptResult,
+  JSONRPCRequest,
   LoggingLevel,
   Prompt,
   ReadResourceResult,
   Resource,
   ResourceTemplateType,
+  Result,
   Server,
   ServerContext,
   Tool,
@@ -20,6 +22,7 @@ import { callFailure, errorCode, failureData, protocolCode } from './failure.js'
 import { contradiction, HEADER_MISMATCH, mismatchMessage } from './param-headers.js';
 import { withWordsSeen } from './result-text.js';
 import type { McpService } from './service.js';
+import { TASK_CAPABILITIES, TaskProtocol, type TaskProtocolInit } from './task-protocol.js';
 import type { NameStyle } from './wire-names.js';
 
 export type Sdk = typeof import('@modelcontextprotocol/server');
@@ -46,7 +49,7 @@ export function loadSdk(): Promise<Sdk> {
   return loading;
 }
 
-export interface ProtocolServerInit {
+export interface ProtocolServerInit extends TaskProtocolInit {
   service: McpService;
   /** Everything is listed and called as this principal. */
   principal: Party;
@@ -61,10 +64,8 @@ export interface ProtocolServerInit {
 /** An MCP server for one principal: the SDK's protocol over the catalogue. */
 export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server {
   const { service, principal, style, name, version, instructions } = init;
-  const server = new sdk.Server(
-    { name, version },
-    { capabilities: CAPABILITIES, ...(instructions && { instructions }) },
-  );
+  const capabilities = { ...CAPABILITIES, ...TASK_CAPABILITIES[init.tell === 'legacy' ? 'legacy' : 'modern'] };
+  const server = new (withTasks(sdk))({ name, version }, { capabilities, ...(instructions && { instructions }) });
   const subscribed = new Set<string>();
   let sessionLevel: LoggingLevel | undefined;
   const options = (ctx: ServerContext) => callOptions(server, ctx, principal, sessionLevel);
@@ -105,15 +106,28 @@ export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server
     'resources/templates/list',
     list('template', 'resourceTemplates', (entry) => plain(entry) as ResourceTemplateType),
   );
+  const found = (params: { name: string; arguments?: Record<string, unknown> | undefined }, ctx: ServerContext) => {
+    const entry = service.find('tool', params.name, principal, style);
+    const request = ctx.mcpReq.envelope && ctx.http?.req;
+    const { arguments: args = {} } = params;
+    const contrary =
+      request && contradiction(entry.definition as ToolDefinition, args, (header) => request.headers.get(header));
+    if (contrary) throw new sdk.ProtocolError(HEADER_MISMATCH, mismatchMessage(contrary), { mismatch: contrary });
+    return entry;
+  };
+  const taskProtocol = new TaskProtocol(sdk, server, init, guarded);
+  server.beginTask = (request, ctx) =>
+    guarded(async () => {
+      const params = request.params as { name?: unknown; arguments?: Record<string, unknown> } | undefined;
+      // A call that is wrong otherwise is refused by the handler below.
+      if (typeof params?.name !== 'string') return undefined;
+      const entry = found({ ...params, name: params.name }, ctx);
+      return taskProtocol.begin(entry, request, ctx, options(ctx));
+    });
   server.setRequestHandler('tools/call', ({ params }, ctx) =>
     guarded(async () => {
-      const { mcpReq, http } = ctx;
-      const { name, arguments: args = {} } = params;
-      const entry = service.find('tool', name, principal, style);
-      const request = mcpReq.envelope && http?.req;
-      const contrary =
-        request && contradiction(entry.definition as ToolDefinition, args, (header) => request.headers.get(header));
-      if (contrary) throw new sdk.ProtocolError(HEADER_MISMATCH, mismatchMessage(contrary), { mismatch: contrary });
+      const { arguments: args = {} } = params;
+      const entry = found(params, ctx);
       try {
         const ask = { kind: 'tool', name: entry.key, arguments: args } as const;
         const result = (await service.call(entry, ask, options(ctx))) as CallToolResult;
@@ -161,8 +175,41 @@ export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server
     sessionLevel = params.level;
     return {};
   });
-  if (init.tell) server.onclose = tellOfChanges(server, init, subscribed);
+  const stopTasks = taskProtocol.serve();
+  if (init.tell) {
+    const stopChanges = tellOfChanges(server, init, subscribed);
+    server.onclose = () => {
+      stopChanges();
+      stopTasks();
+    };
+  }
   return server;
+}
+
+type BeginTask = (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result | undefined>;
+
+/** The SDK takes no task for the result of a tool, so that a call can become one before its handler runs. */
+function makeServerClass(sdk: Sdk) {
+  return class extends sdk.Server {
+    beginTask: BeginTask = async () => undefined;
+
+    protected override _wrapHandler(
+      method: string,
+      handler: (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result>,
+    ) {
+      const wrapped = super._wrapHandler(method, handler);
+      if (method !== 'tools/call') return wrapped;
+      return async (request: JSONRPCRequest, ctx: ServerContext) =>
+        (await this.beginTask(request, ctx)) ?? wrapped(request, ctx);
+    }
+  };
+}
+
+let serverClass: ReturnType<typeof makeServerClass> | undefined;
+
+function withTasks(sdk: Sdk): ReturnType<typeof makeServerClass> {
+  serverClass ??= makeServerClass(sdk);
+  return serverClass;
 }
 
 /** Notifies a connection of changes that its principal may see. Returns a function that stops it. */
@@ -239,6 +286,8 @@ function pageOf<K extends string, T>(
 /** A definition as MCP lists show it, with its owner. */
 function plain({ definition, owner, fullName }: Entry): object {
   const { kind: _, _meta, ...rest } = definition;
+  // Asking first is for other nodes; MCP has no word for it.
+  if ('execution' in rest && rest.execution) rest.execution = { taskSupport: rest.execution.taskSupport };
   const own = definition.kind === 'tool' || definition.kind === 'prompt' ? { 'ecliptic/name': fullName } : {};
   return { ...rest, _meta: { ..._meta, 'ecliptic/agent': owner, ...own } };
 }

@@ -65,11 +65,15 @@ function isJson({ type, text }: { type: string; text?: unknown }): boolean {
 /** The text of each content block, or a note about a block that is not text. */
 export function textsOf(content: readonly object[]): string[] {
   return content.map((block) => {
-    const { type, text, uri, name, description, mimeType, resource } = block as Readonly<Record<string, unknown>>;
-    if (type === 'text') return String(text);
+    // What a block of another server holds need not be text, nor be convertible to it.
+    const texts = Object.entries(block).filter(([, value]) => typeof value === 'string');
+    const { type, text = '', uri, name, description, mimeType } = Object.fromEntries(texts) as Record<string, string>;
+    const { resource } = block as { resource?: unknown };
+    if (type === 'text') return text;
     if (type === 'resource_link') return `[resource ${name}: ${uri}${description ? ` (${description})` : ''}]`;
     const { text: inside, uri: at } = (resource ?? {}) as { text?: unknown; uri?: unknown };
-    if (type === 'resource') return inside === undefined ? `[resource ${at}, not text]` : `[resource ${at}]\n${inside}`;
+    if (type === 'resource')
+      return typeof inside !== 'string' ? `[resource ${at}, not text]` : `[resource ${at}]\n${inside}`;
     return `[${type}${mimeType ? ` ${mimeType}` : ''}, not text]`;
   });
 }

@@ -65,7 +65,8 @@ function jsonOf(schema: StandardSchema, direction: 'input' | 'output', what: str
 /** Schemas of some libraries are functions. */
 function isStandard(schema: unknown): schema is StandardSchema {
   const holder = (typeof schema === 'object' && schema !== null) || typeof schema === 'function';
-  return holder && '~standard' in (schema as object);
+  // A JSON Schema of another node may have a member of that name.
+  return holder && typeof (schema as Partial<StandardSchema>)['~standard']?.validate === 'function';
 }
 
 function judge(result: StandardResult<unknown>): Verdict {

@@ -8,10 +8,11 @@ import { type CallbackFailed, Callbacks } from '../runtime/callbacks.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { namedSpan } from '../runtime/tracing.js';
 import { ActiveCall, ActiveTerms, NEVER, NOTHING } from './active-call.js';
 import { type Ask, type CallOptions, type NeedsInput, needsInput } from './call.js';
 import { Catalogue, type DefinitionOf, type Entry, type Offer } from './catalogue.js';
-import type { Kind } from './definitions.js';
+import type { Kind, ToolDefinition } from './definitions.js';
 import { failureOf } from './failure.js';
 import { InvocationLog } from './invocations.js';
 import { RequestState } from './request-state.js';
@@ -188,9 +189,14 @@ export class McpService {
     }
     const { tracer } = this.#components.runtime;
     if (tracer && ask.kind === 'tool') {
-      const attributes = { 'ecliptic.tool': entry.fullName, 'ecliptic.caller': caller.address };
+      const { name, attributes: standard } = namedSpan(tracer, `tool ${entry.key}`, 'execute_tool', entry.key);
+      const { description } = entry.definition as ToolDefinition;
+      const attributes = {
+        ...{ 'ecliptic.tool': entry.fullName, 'ecliptic.caller': caller.address },
+        ...(tracer.genAi && { ...standard, 'gen_ai.tool.type': 'function', 'gen_ai.tool.description': description }),
+      };
       const init = { kind: 'client', attributes, ...parentIn(options.meta) } as const;
-      const span = tracer.start(`tool ${entry.key}`, init);
+      const span = tracer.start(name, init);
       const traced = { ...options, meta: { ...options.meta, traceparent: span.traceparent } };
       const called = tracer.run(span, () => this.#ask(entry, ask, traced));
       called.then(

@@ -50,6 +50,11 @@ export class DirectPath {
   readonly #observability: A2AObservability;
   readonly #dispatcher: Dispatcher;
   readonly #enabled: boolean;
+  #lookUps = 0;
+  /** The number of the latest recipient of a notification, and the result that successive sends to it share. */
+  #told = -1;
+  #toldMs = 0;
+  #result: Promise<RoutingResult> | undefined;
 
   constructor(components: DirectPathComponents) {
     this.#runtime = components.runtime;
@@ -67,15 +72,14 @@ export class DirectPath {
   // beyond that costs some nanoseconds. Split into small functions, a request takes 300 ns instead of 220.
 
   /** Sends a notification without a thread or metadata. Undefined if it must take the general path. */
-  send(source: RegistryEntry, to: Recipient, payload: unknown): RoutingResult | undefined {
+  send(source: RegistryEntry, to: Recipient, payload: unknown): Promise<RoutingResult> | undefined {
     let target = source.latest;
     let capability: string | undefined;
     if (typeof to !== 'string') {
       capability = capabilityOf(to);
       target = this.#choose(source, capability);
-    } else if (target === undefined || target.address !== to || !target.registered) {
-      target = this.#registry.entry(to);
-      if (target !== undefined) source.latest = target;
+    } else if (!source.repeats || target === undefined || target.address !== to || !target.registered) {
+      target = this.#lookUp(source, to);
     }
     if (target === undefined) return undefined;
     const responder = target.ready?.responder;
@@ -105,7 +109,14 @@ export class DirectPath {
       this.#dispatcher.rules.onHandlerError(address, envelope, error);
     }
     this.#dispatcher.endRun();
-    return { delivered: true, path: 'local', targetAgentId: address, latencyMs: latency.ms };
+    const { ms } = latency;
+    const isSame = target.order === this.#told;
+    if (isSame && ms === this.#toldMs && this.#result !== undefined) return this.#result;
+    const result: RoutingResult = { delivered: true, path: 'local', targetAgentId: address, latencyMs: ms };
+    if (isSame) return this.#share(result);
+    this.#told = target.order;
+    this.#result = undefined;
+    return Promise.resolve(result);
   }
 
   /** Sends a request, and resolves with its answer. Undefined if it must take the general path. */
@@ -121,9 +132,8 @@ export class DirectPath {
     if (typeof to !== 'string') {
       capability = capabilityOf(to);
       target = this.#choose(source, capability);
-    } else if (target === undefined || target.address !== to || !target.registered) {
-      target = this.#registry.entry(to);
-      if (target !== undefined) source.latest = target;
+    } else if (!source.repeats || target === undefined || target.address !== to || !target.registered) {
+      target = this.#lookUp(source, to);
     }
     if (target === undefined) return undefined;
     const responder = target.ready?.responder;
@@ -163,6 +173,31 @@ export class DirectPath {
     if (started !== UNTIMED) this.#dispatcher.handled(started);
     this.#dispatcher.endRun();
     return Promise.resolve(answer);
+  }
+
+  /**
+   * The recipient with that address. Noted with its sender only now and then: where senders change their recipients, each
+   * note would write to memory that no cache holds.
+   */
+  #lookUp(source: RegistryEntry, to: string): RegistryEntry | undefined {
+    const target = this.#registry.entry(to);
+    if (target === undefined) return undefined;
+    if (target === source.latest) source.repeats = true;
+    else {
+      if (source.repeats) source.repeats = false;
+      if ((this.#lookUps++ & 7) === 0) source.latest = target;
+    }
+    return target;
+  }
+
+  /**
+   * A result for the sends that follow, while they would report the same: making it and resolving its promise, for which V8
+   * looks for a `then`, is a tenth of a send.
+   */
+  #share(result: RoutingResult): Promise<RoutingResult> {
+    this.#toldMs = result.latencyMs;
+    this.#result = Promise.resolve(Object.freeze(result));
+    return this.#result;
   }
 
   /**

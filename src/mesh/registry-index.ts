@@ -5,19 +5,26 @@ import type { AgentCard, AgentTier } from './schemas.js';
 
 /** On the card of an agent that stands for a caller from outside: the operator, or an A2A client. */
 export const CALLER_PROTOCOL = 'ecliptic/caller';
+/** On the card of a caller that stands for an agent of another node. Other nodes are not told of it. */
+export const STAND_IN_PROTOCOL = 'ecliptic/stand-in';
 
 /** A registered agent: its card, the fields that policy needs, and the mailbox of a local agent that listens. */
 export class RegistryEntry implements Party {
+  // First what every message needs: among many agents each cache line counts.
   readonly address: string;
-  readonly node: string | undefined;
   tier: AgentTier;
   sandboxId: string | undefined;
   /** The only receiver of a local agent, while nothing keeps a message from going straight to it. Set by the mailbox. */
   ready: Receiver | undefined;
-  /** The latest recipient of this agent's messages: most go where the one before them went. */
-  latest: RegistryEntry | undefined;
   /** Earlier registrations have lower numbers. */
   readonly order: number;
+  /** False once the agent is unregistered. */
+  registered: boolean;
+  /** Do this agent's messages go where the one before them went? Otherwise `latest` is not worth a look. */
+  repeats: boolean;
+  /** A recent recipient of this agent's messages. */
+  latest: RegistryEntry | undefined;
+  readonly node: string | undefined;
   card: AgentCard;
   mailbox: Mailbox | undefined;
   /** As on the card: undefined for an agent that takes every kind of work. */
@@ -26,23 +33,22 @@ export class RegistryEntry implements Party {
   isCaller: boolean;
   /** Of an agent of another node: messages on their way, and requests and streams that it has not answered to the end. More of its load is not known here. */
   sending: number;
-  /** False once the agent is unregistered. */
-  registered: boolean;
 
   constructor(card: AgentCard, order: number) {
     this.address = joinAddress(card.id, card.node);
-    this.node = card.node;
     this.tier = card.tier;
     this.sandboxId = card.sandboxId;
     this.ready = undefined;
-    this.latest = undefined;
     this.order = order;
+    this.registered = true;
+    this.repeats = false;
+    this.latest = undefined;
+    this.node = card.node;
     this.card = card;
     this.mailbox = undefined;
     this.status = card.status;
     this.isCaller = card.protocols.includes(CALLER_PROTOCOL);
     this.sending = 0;
-    this.registered = true;
   }
 
   replaceCard(card: AgentCard): void {

@@ -9,7 +9,7 @@ import { LIMITS } from './limits.js';
  */
 
 /** An agent id starts with a letter or digit, and never contains `@`, `*` or `.`, which have meanings. */
-const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
+export const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 export const AGENT_ADDRESS = /^[A-Za-z0-9][A-Za-z0-9_-]*(@[A-Za-z0-9_-]+)?$/;
 
 const id = z.string().min(1).max(LIMITS.idChars);
@@ -263,7 +263,8 @@ export type TierRoutingConfig = z.infer<typeof TierRoutingConfigSchema>;
 export type SandboxRoutingConfig = z.input<typeof SandboxRoutingConfigSchema>;
 export type StateRules = z.infer<typeof StateRulesSchema>;
 export type BroadcastCounts = z.infer<typeof BroadcastCountsSchema>;
-export type RoutingResult = z.infer<typeof RoutingResultSchema>;
+/** Several sends may share one. */
+export type RoutingResult = Readonly<z.infer<typeof RoutingResultSchema>>;
 export type A2ALogEvent = Readonly<z.infer<typeof A2ALogEventSchema>>;
 
 /** Returns a frozen copy of a valid card, or throws `INVALID_CARD` with all faults. */

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { MeshEdge } from '../a2a/edge/mesh-edge.js';
+import { MeshBinding } from '../a2a/mesh/mesh-binding.js';
 import { retainTasks, TASK_LIMITS, type TaskLimits } from '../a2a/server/task-retention.js';
 import { Documents } from '../documents/documents.js';
 import { Mail, type MailInit } from '../mail/mail.js';
@@ -7,6 +8,7 @@ import { NO_MAIL } from '../mail/no-mail.js';
 import type { MailRelay } from '../mail/relay.js';
 import { McpExchange } from '../mcp/exchange.js';
 import { McpService } from '../mcp/service.js';
+import { ToolTasks } from '../mcp/tool-tasks.js';
 import { AuditLog } from '../mesh/audit/audit-log.js';
 import { JournalLog, replay } from '../mesh/audit/journal-log.js';
 import { Upkeep, type UpkeepLimits } from '../mesh/audit/upkeep.js';
@@ -36,6 +38,7 @@ import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { SteadyClock } from '../runtime/steady-clock.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import { MemoryStore } from '../store/memory-store.js';
 import type { SharedLogs } from '../store/shared/record-log.js';
 import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
@@ -169,6 +172,12 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const router = new A2ARouter({ ...mesh, carrier, postbox: mail, journal, sharedThreads }, limits);
   const channels = new ChannelManager({ ...mesh, router, carrier: network?.envelopes }, limits.channels);
   const mcp = new McpService({ ...mesh, deadlines });
+  const toolTasks = await ToolTasks.open({
+    runtime,
+    service: mcp,
+    store: store ?? new MemoryStore(),
+    onCallbackFailed,
+  });
   const relay = mailRelay?.(runtime, key) ?? broker?.mail(membership);
   mail?.start(router, network, relay && { relay, identity, membership });
   if (network) addProtocols({ ...mesh, network, parts, mail, router, channels, mcp, documents });
@@ -179,14 +188,15 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   });
   parts.add({ name: 'objects', start: () => objects.start(), stop: () => objects.stop() });
   const edge = network && new MeshEdge({ runtime, network, nodeKey: key });
-  parts.add({ name: 'edge', stop: () => edge?.close() });
+  const a2aMesh = new MeshBinding({ runtime, registry, network, nodeKey: key });
+  parts.add({ name: 'edge', stop: () => edge?.close() }, { name: 'A2A over the mesh', stop: () => a2aMesh.close() });
   const providerEvents = new ProviderEvents(runtime, observability);
   const providers = new ProviderRegistry({ runtime, events: providerEvents }, limits.providers);
   const node = new EclipticNode({
-    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail, edge, registers },
+    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail, edge, a2aMesh, registers },
     brokerAccess: broker,
     ...{ records: stored?.records, proposals: stored?.proposals },
-    ...{ router, channels, mcp, documents, objects, swarms, providers, providerEvents },
+    ...{ router, channels, mcp, toolTasks, documents, objects, swarms, providers, providerEvents },
   });
   parts.add(
     {
@@ -204,6 +214,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
     // Documents and swarms close while their agents are there, so that the last changes still go out.
     { name: 'documents', stop: () => documents.close() },
     { name: 'swarms', stop: () => swarms.close() },
+    { name: 'tool tasks', stop: () => toolTasks.stop() },
     { name: 'work under way', stop: () => node.drain() },
   );
   return node;

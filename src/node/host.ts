@@ -49,6 +49,7 @@ import { StoreOperations } from './control/store-operations.js';
 import { AnswerRecord } from './devices/answer-record.js';
 import { RadarReports } from './devices/radar-reports.js';
 import { WaitingElsewhere } from './devices/waiting-elsewhere.js';
+import { readTls } from './grpc-tls.js';
 import { openProjects, servedBy, toolsOf } from './host-tools.js';
 import type { EclipticNode } from './node.js';
 import { openNotifier } from './notify/open-notifier.js';
@@ -202,7 +203,7 @@ export class Host {
     await node.start();
     elsewhere?.start();
 
-    const { grpcPort, ...http } = init.http ?? {};
+    const { grpcPort, grpcTls, ...http } = init.http ?? {};
     const url = () => servedBy(node).url;
     const dismiss = (session: string) => servedBy(node).dismiss(session);
     const dashboard = new Dashboard(
@@ -211,7 +212,10 @@ export class Host {
     );
     const gateway = await node.serve({
       ...http,
-      grpc: grpcPort === undefined ? undefined : { port: grpcPort },
+      grpc:
+        grpcPort === undefined
+          ? undefined
+          : { port: grpcPort, tls: grpcTls && (await readTls(loaded.folder, grpcTls)) },
       tasks: limits?.tasks,
       folder: dataFolder,
       about: configured.about,

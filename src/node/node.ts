@@ -1,4 +1,9 @@
+import type { A2AClient } from '../a2a/client/a2a-client.js';
 import type { MeshEdge } from '../a2a/edge/mesh-edge.js';
+import type { MeshBinding } from '../a2a/mesh/mesh-binding.js';
+import { connectOverMesh, type MeshClientInit } from '../a2a/mesh/mesh-client.js';
+import { type MeshTarget, targetOf } from '../a2a/mesh/mesh-protocol.js';
+import { MeshTransport } from '../a2a/mesh/mesh-transport.js';
 import { type Profiles, SharedProject, StoreProfiles } from '../a2a/server/profiles.js';
 import { MemoryTaskRecords, StoreTaskRecords } from '../a2a/server/task-records.js';
 import { Agent, type AgentComponents } from '../agent/agent.js';
@@ -15,6 +20,8 @@ import { Gateway, type GatewayInit } from '../http/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { Entry } from '../mcp/catalogue.js';
 import type { McpService } from '../mcp/service.js';
+import type { ToolTasks } from '../mcp/tool-tasks.js';
+import { splitAddress } from '../mesh/address.js';
 import type { AuditLog } from '../mesh/audit/audit-log.js';
 import type { JournalLog, replay } from '../mesh/audit/journal-log.js';
 import type { ChannelManager } from '../mesh/channel-manager.js';
@@ -37,12 +44,15 @@ import type { ProviderRegistry } from '../providers/registry/registry.js';
 import { within } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Parts } from '../runtime/part.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { namedSpan } from '../runtime/tracing.js';
 import type { Registers } from '../store/shared/registers.js';
 import type { Store } from '../store/store.js';
 import { nodeFamilies } from '../telemetry/node-metrics.js';
 import { type Readiness, ReadinessCheck } from '../telemetry/readiness.js';
 import type { Swarms } from '../work/swarm/swarms.js';
 import { OwnerDevices } from './devices/owner-devices.js';
+import { StandIns } from './stand-ins.js';
 
 export interface Records {
   readonly journal: JournalLog;
@@ -53,7 +63,7 @@ export interface Records {
 
 type PublicComponents = Pick<
   EclipticNode,
-  'key' | 'network' | 'records' | 'providers' | 'providerEvents' | 'envelopes'
+  'key' | 'network' | 'records' | 'providers' | 'providerEvents' | 'envelopes' | 'toolTasks'
 >;
 
 export interface NodeComponents extends PublicComponents, AgentComponents {
@@ -65,6 +75,8 @@ export interface NodeComponents extends PublicComponents, AgentComponents {
   registers: Registers | undefined;
   /** The tasks of the owner's other nodes, if there is a network. */
   edge: MeshEdge | undefined;
+  /** A2A between the agents of the mesh. */
+  a2aMesh: MeshBinding;
 }
 
 const OWNER_MAIL = { fetchesMail: true, protocols: [mailProtocol('polls'), CALLER_PROTOCOL] };
@@ -84,6 +96,8 @@ export class EclipticNode {
   readonly network: Network | undefined;
   /** The tools, resources and prompts that agents offer over MCP, here and on other nodes. */
   readonly mcp: McpService;
+  /** Tool calls that their callers follow as tasks. */
+  readonly toolTasks: ToolTasks;
   /** Agent processes, tool servers and remote agents that do work for this node's agents. */
   readonly providers: ProviderRegistry;
   readonly providerEvents: ProviderEvents;
@@ -99,6 +113,7 @@ export class EclipticNode {
   #gateway: Gateway | undefined;
   readonly #agents = new Map<string, Agent>();
   readonly #callers = new Set<string>();
+  readonly #standIns = new StandIns((init) => this.#caller(init));
   readonly #metricSources: (() => readonly MetricFamily[])[] = [];
   readonly #readiness: ReadinessCheck;
   #collections: Collections | undefined;
@@ -117,6 +132,7 @@ export class EclipticNode {
     this.envelopes = components.envelopes;
     this.network = components.network;
     this.mcp = components.mcp;
+    this.toolTasks = components.toolTasks;
     this.providers = components.providers;
     this.providerEvents = components.providerEvents;
     this.documents = components.documents;
@@ -186,6 +202,40 @@ export class EclipticNode {
     this.#gateway = gateway;
     parts.add({ name: 'gateway', stop: () => gateway.close() });
     return gateway;
+  }
+
+  /**
+   * An A2A client of an agent of any node, over the mesh: `mars@desktop`, or by key. `as` is the agent of this node that
+   * asks. Default: the owner.
+   */
+  async a2a(
+    agent: string,
+    { as, awayMs, ...init }: MeshClientInit & { readonly as?: string } = {},
+  ): Promise<A2AClient> {
+    const { runtime, a2aMesh: binding } = this.#components;
+    const caller = (as === undefined ? this.operator() : this.agentById(as)).id;
+    return connectOverMesh({ runtime, binding }, { target: this.meshTarget(agent), caller, awayMs }, init);
+  }
+
+  /** @internal For `ecliptic/a2a-sdk`. */
+  a2aTransport(target: MeshTarget, as?: string, awayMs?: number): MeshTransport {
+    const { runtime, a2aMesh: binding } = this.#components;
+    const caller = (as === undefined ? this.operator() : this.agentById(as)).id;
+    return new MeshTransport(runtime, binding, { target, caller, awayMs });
+  }
+
+  /** @internal */
+  get runtime(): Runtime {
+    return this.#components.runtime;
+  }
+
+  /** @internal The node and the agent that a name or an address means. */
+  meshTarget(address: string): MeshTarget {
+    const { id, node } = splitAddress(address);
+    if (node === undefined) return targetOf(this.registry.candidate(id).address, this.key);
+    const isOwn = this.key === node;
+    const agent = id === '' ? undefined : id;
+    return { node: isOwn || !this.network ? node : this.network.find(node).node, agent };
   }
 
   /** Counters, histograms, queues, peers and memory in Prometheus' text format, as `/metrics` serves them. */
@@ -287,13 +337,21 @@ export class EclipticNode {
   #callerAgent(name: string, sandbox: string | undefined): Agent {
     const known = this.#agents.get(name);
     if (known) return known;
+    if (name.includes('@')) return this.#standIns.of(name, sandbox);
     if (this.#callers.size >= MAX_CALLERS) {
       throw new EclipticError('QUEUE_FULL', `${MAX_CALLERS} outside callers have tasks here already`);
     }
-    this.#callers.add(name);
-    if (name === OWNER) return this.#ownersAgent();
+    if (name === OWNER) {
+      this.#callers.add(name);
+      return this.#ownersAgent();
+    }
     const about = { description: 'An outside caller.', tier: 3 as const, protocols: [CALLER_PROTOCOL] };
-    return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
+    return this.#caller({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
+  }
+
+  #caller(init: AgentInit): Agent {
+    this.#callers.add(init.id);
+    return this.agent(init);
   }
 
   /** Every message to the person waits until the person has read it, also one that is not durable. */
@@ -332,6 +390,12 @@ export class EclipticNode {
     }
     const agent = new Agent(this.#components, init, this.#onLeave);
     this.#agents.set(agent.id, agent);
+    const { tracer } = this.#components.runtime;
+    // A step of the conventions for generative AI only.
+    if (tracer?.genAi) {
+      const { name, attributes } = namedSpan(tracer, '', 'create_agent', agent.id);
+      tracer.start(name, { attributes: { ...attributes, 'gen_ai.agent.id': agent.id }, parent: null }).end();
+    }
     return agent;
   }
 

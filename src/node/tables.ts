@@ -3,6 +3,7 @@ import { keepers, leases } from '../coding-agents/leases/tables.js';
 import { acquaintances, letters, members } from '../coding-agents/mailbox/tables.js';
 import { stateSegments } from '../documents/tables.js';
 import { addresses, agentState, inbox, outbox, permits, receipts, relays, watches } from '../mail/tables.js';
+import { toolTaskEnds, toolTasks } from '../mcp/tables.js';
 import { audit, journal } from '../mesh/audit/tables.js';
 import { runEvents, runs } from '../plans/tables.js';
 import { agentConversations } from '../providers/acp/tables.js';
@@ -46,6 +47,8 @@ export const TABLES: readonly Table[] = [
   leases,
   keepers,
   agentConversations,
+  toolTasks,
+  toolTaskEnds,
   meta,
 ];
 

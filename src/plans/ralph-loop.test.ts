@@ -67,6 +67,28 @@ describe('a plan that is run', () => {
     expect(asked[1]).toMatchObject({ task: 'a', attempt: 2, result: { attempt: 2, heard: ['no 1'] } });
   });
 
+  it('is one span, until its end, that says how it ended [FC.44]', async () => {
+    await world.stop();
+    const ended: unknown[] = [];
+    const start = (name: string) => ({
+      traceparent: '',
+      end: (error?: unknown) => void ended.push([name, (error as { code?: string } | undefined)?.code]),
+    });
+    const tracer = { genAi: true, start, run: <T>(_: unknown, work: () => T) => work() };
+    world = await LoopWorld.start({}, new SimulatedRuntime({ tracer }));
+    world.worker('mars', () => 'it');
+    world.worker('venus', () => {
+      throw new Error('it is hard');
+    });
+    await world.run([{ id: 'a', agent: 'mars' }]);
+    const { status } = await world.run([{ id: 'b', agent: 'venus' }]);
+    const plans = ended.filter((one) => (one as string[])[0]!.startsWith('invoke_workflow'));
+    expect(plans).toEqual([
+      ['invoke_workflow plan', undefined],
+      ['invoke_workflow plan', status],
+    ]);
+  });
+
   it('comes to its end whatever moment things happen at', async () => {
     await world.stop();
     for (let seed = 1; seed <= 15; seed++) {

@@ -5,6 +5,8 @@ import { Callbacks, logCallback } from '../runtime/callbacks.js';
 import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
+import { namedSpan, type Span } from '../runtime/tracing.js';
+import { WorkTimer } from '../runtime/work-timer.js';
 import { type BranchReport, branchIn } from '../work/branch-report.js';
 import { waitingIn } from '../work/waiting-report.js';
 import type { AgentById, Assignment, Dispatcher, TaskInput } from './dispatcher.js';
@@ -17,7 +19,6 @@ import type { PlanTask } from './plan-schema.js';
 import { endOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
 import type { RunRecord, RunRecords } from './run-records.js';
 import { type ReportPiece, reportPieces } from './run-report.js';
-import { WorkTimer } from './work-timer.js';
 
 export interface RalphRunComponents {
   readonly runtime: Runtime;
@@ -67,6 +68,7 @@ export class RalphRun {
   #sequence: number;
   #updatedAt: number;
   readonly #closed = new AbortController();
+  readonly #span: Span | undefined;
 
   constructor(
     components: RalphRunComponents,
@@ -79,6 +81,11 @@ export class RalphRun {
     this.#state = at.state;
     this.#sequence = at.sequence;
     this.#updatedAt = at.updatedAt;
+    const { tracer } = components.runtime;
+    if (!tracer || this.over) return;
+    const { name, attributes } = namedSpan(tracer, 'plan', 'invoke_workflow', record.name);
+    const own = { 'ecliptic.run': record.id, 'ecliptic.agent': record.agent };
+    this.#span = tracer.start(name, { attributes: { ...own, ...attributes } });
   }
 
   get view(): RunView {
@@ -172,6 +179,7 @@ export class RalphRun {
   #end(): void {
     this.#cancelAll();
     this.#tell(endOf(this.view));
+    this.#span?.end(this.#state.status === 'done' ? undefined : { code: this.#state.status });
     this.#components.onEnd(this);
   }
 

@@ -53,6 +53,11 @@ export class DeadlineQueue {
     deadline.later = undefined;
   }
 
+  /** The time until it expires; undefined if it does not. */
+  left({ bucket }: Deadline): number | undefined {
+    return bucket && Math.max(0, bucket.due - this.#runtime.now());
+  }
+
   /** Drops every deadline without expiring it. */
   clear(): void {
     for (const { timer } of this.#buckets.values()) timer.cancel();

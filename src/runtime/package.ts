@@ -24,3 +24,6 @@ export const DOCS_FOLDER = fileURLToPath(new URL('docs', FOLDER));
 
 /** The role prompts of the roster. */
 export const ROSTER_FOLDER = fileURLToPath(new URL('roster', FOLDER));
+
+/** The schemas of the configuration, of plans and of what commands print. */
+export const SCHEMA_FOLDER = fileURLToPath(new URL('schema', FOLDER));

@@ -12,6 +12,11 @@ export interface Runtime {
   now(): number;
   /** Milliseconds on a monotonic, high-resolution clock; only differences mean something. */
   stopwatch(): number;
+  /**
+   * The part of its time that the event loop was busy since `before`, the state that the call before returned. Simulated time
+   * passes only while nothing is to be done, so simulated runtimes do not have it.
+   */
+  loopUse?(before?: unknown): { readonly busy: number; readonly state: unknown };
   /** Runs `task` once after `ms`. A pending timer does not keep the process alive. */
   setTimer(task: () => void, ms: number): Timer;
   /** Runs `task` on a later turn of the event loop, after pending I/O had its chance. */

@@ -49,6 +49,13 @@ class SystemRuntime implements Runtime {
     return performance.now();
   }
 
+  loopUse(before?: unknown): { readonly busy: number; readonly state: unknown } {
+    const { performance: hooks } = process.getBuiltinModule('node:perf_hooks');
+    const state = hooks.eventLoopUtilization();
+    const since = before === undefined ? state : hooks.eventLoopUtilization(state, before as typeof state);
+    return { busy: since.utilization, state };
+  }
+
   setTimer(task: () => void, ms: number): Timer {
     // Node fires a timer beyond its range at once; a longer wait is made of several.
     let handle: NodeJS.Timeout;

@@ -26,6 +26,27 @@ export interface Tracer {
   readonly genAi: boolean;
 }
 
+/** What the conventions for generative AI call the steps of agents. */
+type AgentOperation = 'create_agent' | 'invoke_agent' | 'execute_tool' | 'invoke_workflow';
+
+const SUBJECT = { create_agent: 'agent', invoke_agent: 'agent', execute_tool: 'tool', invoke_workflow: 'workflow' };
+
+/** A span's name and attributes by the conventions for generative AI where they are wanted, and its plain name elsewhere. */
+export function namedSpan(
+  tracer: Tracer,
+  plain: string,
+  operation: AgentOperation,
+  subject: string,
+): { readonly name: string; readonly attributes: SpanAttributes } {
+  if (!tracer.genAi) return { name: plain, attributes: {} };
+  const attributes = {
+    'gen_ai.operation.name': operation,
+    [`gen_ai.${SUBJECT[operation]}.name`]: subject,
+    ...(operation.endsWith('agent') && { 'gen_ai.provider.name': 'ecliptic' }),
+  };
+  return { name: `${operation} ${subject}`, attributes };
+}
+
 /** Begins work with a result to wait for, as one span, which ends when that has settled. */
 export function spanUntilResult<T extends { readonly result: Promise<unknown> }>(
   tracer: Tracer | undefined,

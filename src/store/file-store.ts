@@ -10,7 +10,7 @@ import type { Database } from './database.js';
 import { storeClosed, storeFailed, toStoreError } from './faults.js';
 import { beginRecord, isEmptyRecord } from './log.js';
 import type { Steps } from './query.js';
-import type { Condition, Figures, Query, Store, StoreState } from './store.js';
+import { type Condition, type Figures, PROVING_BYTES, type Query, type Store, type StoreState } from './store.js';
 import { type Damage, StoreFiles } from './store-files.js';
 import type { AnyRow, RowOf, Table, Write } from './table.js';
 
@@ -61,6 +61,8 @@ export class FileStore implements Store {
   #closing: Promise<void> | undefined;
   #failedWrites = 0;
   #failure: EclipticError | undefined;
+  /** A smaller write may still find room on a full disk, and does not end the failure. */
+  #provingBytes = 0;
 
   private constructor(runtime: Runtime, files: StoreFiles, lock: ProcessLock | undefined) {
     this.#runtime = runtime;
@@ -245,9 +247,10 @@ export class FileStore implements Store {
     if (error) {
       this.#failedWrites++;
       this.#failure = toStoreError(error, this.#files.path);
+      this.#provingBytes = this.#failure.details.reason === 'full' ? Math.min(record.length, PROVING_BYTES) : 0;
       this.#database.undo();
     } else {
-      this.#failure = undefined;
+      if (record.length >= this.#provingBytes) this.#failure = undefined;
       this.#database.keep();
     }
     // Rows in memory are those of the record.

@@ -40,6 +40,9 @@ export interface Figures {
   readonly bytes: number;
 }
 
+/** A write of so many bytes shows that a disk which was full has room again. */
+export const PROVING_BYTES = 16_384;
+
 /** The files of a store, and what failed. */
 export interface StoreState {
   readonly logs: number;
@@ -48,7 +51,7 @@ export interface StoreState {
   readonly runBytes: number;
   readonly failedWrites: number;
   readonly failedFlushes: number;
-  /** The error of the latest write; undefined if it succeeded. */
+  /** The error of the latest write that failed; undefined once one succeeds, after a full disk one that is not small. */
   readonly failure: EclipticError | undefined;
 }
 

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
+import { createNode } from '../node/compose.js';
 import { ChatClient } from '../providers/model/chat-client.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import { otlpSettings } from './otlp-settings.js';
@@ -34,6 +35,49 @@ async function spanOfOneAnswer(optIn: string | undefined): Promise<FinishedSpan>
   await expect.poll(() => spans.length).toBe(1);
   return spans[0]!;
 }
+
+async function spansOfWork(genAi: boolean): Promise<FinishedSpan[]> {
+  const spans: FinishedSpan[] = [];
+  const tracer = new SpanTracer(systemRuntime(), { genAi });
+  tracer.exportTo((span) => spans.push(span));
+  const node = await createNode({ runtime: systemRuntime({ tracer }) });
+  onTestFinished(() => node.stop());
+  const sun = node.agent({ id: 'sun', tier: 0 });
+  const mars = node.agent({ id: 'mars', tier: 2, capabilities: ['build'] });
+  mars.tool('add', { description: 'Adds.' }, () => 'a secret');
+  mars.onTask(async () => sun.mcp.call('mars.add', {}));
+  await sun.propose({ to: 'mars', taskDescription: 'a secret', deadlineMs: 10_000 }).result;
+  await expect.poll(() => spans.some(({ name }) => name === 'propose')).toBe(true);
+  return spans;
+}
+
+it('names the steps of agents and tools by the conventions only where the owner opted in [FC.44]', async () => {
+  const steps = (spans: FinishedSpan[]) =>
+    spans.map(({ name }) => name).filter((name) => !/^(send|handle) /.test(name));
+  const plain = await spansOfWork(false);
+  expect(steps(plain)).toEqual(['tool add', 'proposal', 'propose']);
+  expect(JSON.stringify(plain)).not.toMatch(/gen_ai|secret/);
+  const rich = await spansOfWork(true);
+  expect(steps(rich)).toEqual([
+    'create_agent sun',
+    'create_agent mars',
+    'execute_tool add',
+    'invoke_agent mars',
+    'propose',
+  ]);
+  const found = (name: string) => rich.find((span) => span.name === name)!;
+  expect(found('invoke_agent mars').attributes).toMatchObject({
+    'gen_ai.operation.name': 'invoke_agent',
+    'gen_ai.provider.name': 'ecliptic',
+    'gen_ai.agent.name': 'mars',
+    'gen_ai.agent.id': 'mars',
+  });
+  expect(found('execute_tool add')).toMatchObject({
+    parentSpanId: found('invoke_agent mars').spanId,
+    attributes: { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'add', 'gen_ai.tool.type': 'function' },
+  });
+  expect(JSON.stringify(rich)).not.toContain('secret');
+});
 
 it('has attributes of generative AI only where the owner opted in, and never the text [FC.44]', async () => {
   const plain = await spanOfOneAnswer(undefined);

@@ -2,7 +2,7 @@ import type { ProviderRegistry } from '../providers/registry/registry.js';
 import type { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { meta } from '../store/common-tables.js';
-import type { Store } from '../store/store.js';
+import { PROVING_BYTES, type Store } from '../store/store.js';
 import { providersByState } from './node-metrics.js';
 
 export type Phase = 'starting' | 'running' | 'stopping';
@@ -66,7 +66,7 @@ export class ReadinessCheck {
     const now = runtime.stopwatch();
     if (now - this.#probedAt >= PROBE_MS) {
       this.#probedAt = now;
-      await store.write([meta.put({ name: 'probe', value: '' })]).catch(() => {});
+      await store.write([meta.put({ name: 'probe', value: '.'.repeat(PROVING_BYTES) })]).catch(() => {});
     }
     return store.state().failure;
   }

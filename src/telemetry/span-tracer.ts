@@ -115,7 +115,7 @@ function readContext(traceparent: string | undefined): Context | undefined {
 /** A code of the catalogue, else the error's name. */
 function codeOf(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
-  return String(code ?? name ?? 'Error');
+  return [code, name].find((one) => typeof one === 'string') ?? 'Error';
 }
 
 /** Of an error, or of a refusal with its reason. */

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
   type ClientReadableStream,
@@ -11,7 +14,11 @@ import {
 } from '@grpc/grpc-js';
 import { loadSync, type MessageTypeDefinition } from '@grpc/proto-loader';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { A2AClient } from '../../src/a2a/client/a2a-client.js';
+import type { A2AClientInit } from '../../src/a2a/client/client-init.js';
 import { createNode } from '../../src/node/compose.js';
+import { readTls } from '../../src/node/grpc-tls.js';
+import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { selfSigned } from '../tls-certificate.js';
 import { said, TaskNode } from './task-node.js';
 
@@ -233,4 +240,44 @@ describe('A2A over gRPC', () => {
       await node.stop();
     }
   });
+
+  it('asks for a certificate of its callers where that is configured, and our client shows one [GC.2]', async () => {
+    const node = await createNode();
+    const folder = mkdtempSync(join(tmpdir(), 'ecliptic-grpc-'));
+    try {
+      node.agent({ id: 'echo' }).onTask(({ text }) => `you said ${text}`);
+      const [server, caller, stranger] = [selfSigned('localhost'), selfSigned('caller'), selfSigned('stranger')];
+      for (const [name, text] of Object.entries({ cert: server.cert, key: server.key, ca: caller.cert })) {
+        writeFileSync(join(folder, `${name}.pem`), text);
+      }
+      const tls = await readTls(folder, { cert: 'cert.pem', key: 'key.pem', clientCa: 'ca.pem' });
+      await expect(readTls(folder, { cert: 'none.pem', key: 'key.pem' })).rejects.toMatchObject({
+        code: 'INVALID_CONFIG',
+      });
+      const gateway = await node.serve({ port: 0, host: 'localhost', grpc: { port: 0, tls } });
+      const send = async (shown: Partial<A2AClientInit>) => {
+        const init = { url: gateway.url, binding: 'GRPC', credentials: { bearer: gateway.tokens.owners } } as const;
+        const made = await A2AClient.connect({ runtime: systemRuntime() }, { ...init, allowPrivate: true, ...shown });
+        try {
+          return await made.send({ message: 'hello' });
+        } finally {
+          made.close();
+        }
+      };
+      expect(await send({ ca: server.cert, certificate: caller })).toMatchObject({
+        task: { status: { state: 'TASK_STATE_COMPLETED' } },
+      });
+      for (const wrong of [
+        {},
+        { ca: server.cert },
+        { ca: server.cert, certificate: stranger },
+        { ca: stranger.cert, certificate: caller },
+      ]) {
+        await expect(send(wrong)).rejects.toMatchObject({ code: 'FETCH_FAILED' });
+      }
+    } finally {
+      await node.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }, 60_000);
 });

@@ -1,7 +1,9 @@
 import { text as bodyText } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { A2AClient, type A2AClientInit } from '../../src/a2a/client/a2a-client.js';
+import { A2AClient } from '../../src/a2a/client/a2a-client.js';
+import type { A2AClientInit } from '../../src/a2a/client/client-init.js';
 import { invokeRemoteAgent } from '../../src/a2a/client/remote-agents.js';
+import { MESH_BINDING } from '../../src/a2a/mesh/mesh-protocol.js';
 import { EXTENSION_URIS } from '../../src/a2a/protocol/headers.js';
 import { textOf } from '../../src/a2a/protocol/simple.js';
 import type { AgentCard, StreamResponse } from '../../src/a2a/protocol/types.js';
@@ -9,25 +11,33 @@ import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { HurriedRuntime } from '../hurried-runtime.js';
 import { type CardProxy, cardProxy } from './card-proxy.js';
-import { collect, TaskNode } from './task-node.js';
+import { EdgeNodes } from './edge-nodes.js';
+import { collect, type TaskNode } from './task-node.js';
 
 const WAYS = [
   { binding: 'JSONRPC', version: '1.0' },
   { binding: 'HTTP+JSON', version: '1.0' },
   { binding: 'JSONRPC', version: '0.3' },
   { binding: 'HTTP+JSON', version: '0.3' },
+  { binding: MESH_BINDING, version: '1.0' },
+  { binding: 'GRPC', version: '1.0' },
 ] as const;
 
 const servers = new ForeignServers();
 const clients: A2AClient[] = [];
+const nodes = new EdgeNodes();
 let served: TaskNode;
+/** A node of another owner in the same mesh. */
+let front: TaskNode;
 let runtime = new HurriedRuntime();
 
 beforeAll(async () => {
-  served = await TaskNode.start({ allowPrivate: ['127.0.0.1:9'] });
+  served = await nodes.add({ allowPrivate: ['127.0.0.1:9'], grpc: { port: 0 } });
+  front = await nodes.add({ invite: {}, agents: false });
+  for (const id of ['sun', 'lister']) front.node.agent({ id, tier: 3 });
 });
 
-afterAll(() => served.stop());
+afterAll(() => nodes.stopAll());
 
 beforeEach(() => {
   runtime = new HurriedRuntime();
@@ -45,16 +55,35 @@ async function connect(url: string, init: Partial<A2AClientInit> = {}): Promise<
   return client;
 }
 
+/** Of an agent, or of the node itself. */
+async function overMesh(agent: string, { agent: own, chain }: Partial<A2AClientInit>, as: string): Promise<A2AClient> {
+  const client = await front.node.a2a(`${agent}@${served.node.key}`, {
+    as,
+    ...(own !== undefined && { agent: own }),
+    ...(chain && { chain }),
+  });
+  clients.push(client);
+  return client;
+}
+
 const agentCard = (agent: string) => `${served.url}/api/agents/${agent}/agent-card`;
 
 describe.each(WAYS)('our client and our node over $binding in $version', ({ binding, version }) => {
   const old = version === '0.3';
   const way = `${binding} ${version}`;
-  const to = (agent: string, init: Partial<A2AClientInit> = {}) =>
-    connect(agentCard(agent), { binding, version, ...init });
+  const isMesh = binding === MESH_BINDING;
+  const isHttp = !isMesh && binding !== 'GRPC';
+  const to = async (agent: string, init: Partial<A2AClientInit> = {}) =>
+    binding === MESH_BINDING ? overMesh(agent, init, 'sun') : connect(agentCard(agent), { binding, version, ...init });
+  const toNode = (init: Partial<A2AClientInit> = {}) =>
+    binding === MESH_BINDING ? overMesh('', init, 'lister') : connect(served.url, { binding, version, ...init });
+  /** Properties of HTTP. */
+  const overHttp: Pick<typeof it, 'each'> & ((title: string, test: () => Promise<void>) => void) = !isHttp
+    ? Object.assign(() => {}, { each: (() => () => {}) as unknown as (typeof it)['each'] })
+    : it;
 
   it('speak that binding and that version', async () => {
-    expect((await connect(served.url, { binding, version })).chosen).toMatchObject({ binding, version });
+    expect((await toNode()).chosen).toMatchObject({ binding, version });
   });
 
   it('send, wait, and get the task with its result [A2A-1.9.8]', async () => {
@@ -122,9 +151,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
   });
 
   it.skipIf(old && binding === 'JSONRPC')('list tasks', async () => {
-    const client = await connect(served.url, {
-      binding,
-      version,
+    const client = await toNode({
       credentials: { bearer: served.token(`lister-${way.replaceAll(/[^A-Z0-9]/g, '-')}`) },
     });
     const sent = await client.send({ message: 'x', skill: 'tooled.github_star_repo' });
@@ -148,7 +175,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
   });
 
   it('have an extended card for authenticated callers', async () => {
-    expect(await (await connect(served.url, { binding, version })).extendedCard()).toMatchObject({ name: 'Ecliptic' });
+    expect(await (await toNode()).extendedCard()).toMatchObject({ name: 'Ecliptic' });
   });
 
   it('cancel the work at the time limit, or when its caller leaves', async () => {
@@ -179,8 +206,8 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     held.finish('x');
   });
 
-  it('refuse a caller without a valid token', async () => {
-    const client = await connect(served.url, { binding, version, credentials: { bearer: 'ecl_wrong' } });
+  overHttp('refuse a caller without a valid token', async () => {
+    const client = await toNode({ credentials: { bearer: 'ecl_wrong' } });
     await expect(client.send({ message: 'x' })).rejects.toMatchObject({
       code: 'TOKEN_REQUIRED',
       details: { status: 401 },
@@ -199,12 +226,12 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     await expect(to('echo', { agent: 'a', chain: ['a'] })).rejects.toMatchObject({ code: 'DELEGATION_REFUSED' });
   });
 
-  it.each([
+  overHttp.each([
     ['where it was', (card: AgentCard) => card],
     ['from the task as it is by then', without(EXTENSION_URIS.resume)],
   ])('go on %s when the connection breaks', async (_, change) => {
     const proxy = await proxied(change, 'slow');
-    const client = await connect(proxy.origin, { binding, version });
+    const client = await connect(proxy.origin, binding === MESH_BINDING ? {} : { binding, version });
     const message = `${way} broken ${_}`;
     const events: StreamResponse[] = [];
     const reading = (async () => {

@@ -3,7 +3,10 @@ import { type Client, ClientFactory, JsonRpcTransportFactory, RestTransportFacto
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 import { InterceptingCall, type Interceptor } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { collect, said, TaskNode } from './task-node.js';
+import { MESH_BINDING } from '../../src/a2a/mesh/mesh-protocol.js';
+import { MeshTransportFactory } from '../../src/bridges/a2a-sdk.js';
+import { EdgeNodes } from './edge-nodes.js';
+import { collect, said, type TaskNode } from './task-node.js';
 
 /** The official client, over every binding and version that it and we speak. */
 const WAYS = [
@@ -12,15 +15,22 @@ const WAYS = [
   { binding: 'GRPC', version: '1.0' },
   { binding: 'JSONRPC', version: '0.3' },
   { binding: 'HTTP+JSON', version: '0.3' },
+  { binding: MESH_BINDING, version: '1.0' },
 ] as const;
 
+const nodes = new EdgeNodes();
 let served: TaskNode;
+/** At the other node of the mesh, which belongs to another owner. */
+let mesh: MeshTransportFactory;
 
 beforeAll(async () => {
-  served = await TaskNode.start({ allowPrivate: ['127.0.0.1:9'], grpc: { port: 0 } });
+  served = await nodes.add({ allowPrivate: ['127.0.0.1:9'], grpc: { port: 0 } });
+  const { node } = await nodes.add({ invite: {}, agents: false });
+  node.agent({ id: 'sun', tier: 3 });
+  mesh = new MeshTransportFactory(node, { as: 'sun' });
 });
 
-afterAll(() => served.stop());
+afterAll(() => nodes.stopAll());
 
 describe.each(WAYS)('the official client over $binding in $version', ({ binding, version }) => {
   const old = version === '0.3';
@@ -231,6 +241,7 @@ function transports() {
     new JsonRpcTransportFactory(options),
     new RestTransportFactory(options),
     new GrpcTransportFactory({ grpcCallOptions }),
+    mesh,
   ];
 }
 
@@ -248,12 +259,18 @@ const authenticated: typeof fetch = (url, init) => {
   return fetch(url, { ...init, headers });
 };
 
+/** The card of an agent or of the node, over the mesh. */
+function meshCard(path: string): Promise<AgentCard> {
+  const [, agent = ''] = /^\/api\/agents\/([^/]+)\//.exec(path) ?? [];
+  return mesh.card(`${agent}@${served.node.key}`);
+}
+
 async function cardAt(path: string): Promise<AgentCard> {
   return AgentCard.fromJSON((await (await served.get(path)).json()) as never);
 }
 
 async function clientFor(path: string, binding: string, version: string): Promise<Client> {
-  const card = await cardAt(path);
+  const card = binding === MESH_BINDING ? await meshCard(path) : await cardAt(path);
   const supportedInterfaces = card.supportedInterfaces.filter(
     (one) => one.protocolBinding === binding && one.protocolVersion === version,
   );

@@ -11,6 +11,8 @@ import {
   type RequestContext,
 } from '@a2a-js/sdk/server';
 import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
+import { A2AService, UserBuilder as GrpcUsers, grpcService } from '@a2a-js/sdk/server/grpc';
+import { Server as GrpcServer, ServerCredentials } from '@grpc/grpc-js';
 import express from 'express';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { A2AClient } from '../../src/a2a/client/a2a-client.js';
@@ -25,10 +27,12 @@ const WAYS = [
   { binding: 'HTTP+JSON', version: '1.0' },
   { binding: 'JSONRPC', version: '0.3' },
   { binding: 'HTTP+JSON', version: '0.3' },
+  { binding: 'GRPC', version: '1.0' },
 ] as const;
 
 let server: Server;
 let url: string;
+const grpc = new GrpcServer();
 const runtime = systemRuntime();
 
 beforeAll(async () => {
@@ -36,6 +40,11 @@ beforeAll(async () => {
   server = createServer(app);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const port = await new Promise<number>((resolve, reject) => {
+    grpc.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    );
+  });
   const card = AgentCard.fromJSON({
     name: 'Official',
     description: 'the SDK',
@@ -49,6 +58,7 @@ beforeAll(async () => {
       { url: `${url}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
       { url: `${url}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '0.3' },
       { url: `${url}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '0.3' },
+      { url: `127.0.0.1:${port}`, protocolBinding: 'GRPC', protocolVersion: '1.0' },
     ],
   });
   const pushes = new InMemoryPushNotificationStore();
@@ -57,10 +67,12 @@ beforeAll(async () => {
   app.use('/.well-known/agent-card.json', agentCardHandler({ agentCardProvider: requestHandler }));
   app.use('/rpc', jsonRpcHandler(options));
   app.use('/rest', restHandler(options));
+  grpc.addService(A2AService, grpcService({ requestHandler, userBuilder: GrpcUsers.noAuthentication }));
 });
 
 afterAll(() => {
   server.closeAllConnections();
+  grpc.forceShutdown();
   return new Promise((resolve) => server.close(resolve));
 });
 
@@ -78,7 +90,7 @@ describe.each(WAYS)('our client and the official server over $binding in $versio
     expect(client.chosen).toMatchObject({ binding, version });
   });
 
-  it('send and wait', async () => {
+  it('send and wait [GC.1]', async () => {
     const sent = await client.send({ message: 'hello' });
     expect(sent).toMatchObject({ task: { status: { state: 'TASK_STATE_COMPLETED' } } });
     expect('task' in sent && sent.task.artifacts?.map(({ parts }) => textOf(parts))).toEqual(['you said hello']);

@@ -1,21 +1,30 @@
 import { createHash } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { collect, eventsOf, kindOf, said, TaskNode, type TaskResult, type WireTask } from './task-node.js';
+import { CallLimits } from '../../src/a2a/client/call-limits.js';
+import type { Method } from '../../src/a2a/protocol/json-rpc.js';
+import type { EclipticError } from '../../src/runtime/errors.js';
+import { EdgeNodes } from './edge-nodes.js';
+import { collect, eventsOf, kindOf, said, type TaskNode, type TaskResult, type WireTask } from './task-node.js';
 
+const nodes = new EdgeNodes();
 let served: TaskNode;
+/** A node of another owner, with agents of the names of the callers. */
+let front: TaskNode;
 let alice: Record<string, string>;
 let bob: Record<string, string>;
 
 beforeAll(async () => {
-  served = await TaskNode.start();
+  served = await nodes.add();
   alice = { Authorization: `Bearer ${served.token('alice')}` };
   bob = { Authorization: `Bearer ${served.token('bob')}` };
+  front = await nodes.add({ invite: {}, agents: false });
+  for (const id of ['owner', 'alice', 'bob']) front.node.agent({ id, tier: 3 });
 });
 
-afterAll(() => served.stop());
+afterAll(() => nodes.stopAll());
 
-const BINDINGS = ['JSON-RPC', 'HTTP'] as const;
+const BINDINGS = ['JSON-RPC', 'HTTP', 'mesh'] as const;
 type Binding = (typeof BINDINGS)[number];
 
 /** How a request went, whatever the binding: the result, or the reason and number of the error. */
@@ -36,7 +45,23 @@ const PATHS: Record<string, (params: { id?: string; taskId?: string }) => [verb:
   DeleteTaskPushNotificationConfig: ({ taskId, id }) => ['DELETE', `/tasks/${taskId}/pushNotificationConfigs/${id}`],
 };
 
-/** The same operation over either binding. */
+async function askOverMesh(method: string, params: object, headers: Record<string, string>): Promise<Outcome> {
+  const { Authorization: bearer, ...service } = headers;
+  const as = bearer === alice.Authorization ? 'alice' : bearer === bob.Authorization ? 'bob' : 'owner';
+  const limits = new CallLimits(front.node.runtime, {}, 30_000);
+  const terms = { limits, headers: { 'A2A-Version': '1.0', ...service } };
+  try {
+    const transport = front.node.a2aTransport({ node: served.node.key, agent: undefined }, as);
+    return { result: await transport.call(method as Method, params, terms) };
+  } catch (error) {
+    const { rpc, reason } = (error as EclipticError).details as { rpc: number; reason: string };
+    return { code: rpc, reason };
+  } finally {
+    limits.release();
+  }
+}
+
+/** The same operation over any binding. */
 async function ask(
   binding: Binding,
   method: string,
@@ -44,6 +69,7 @@ async function ask(
   headers: Record<string, string> = {},
   query = '',
 ): Promise<Outcome> {
+  if (binding === 'mesh') return askOverMesh(method, params, headers);
   if (binding === 'JSON-RPC') {
     const answer = await served.post(`/a2a/rpc${query}`, { jsonrpc: '2.0', id: 1, method, params }, headers);
     const { result, error } = (await answer.json()) as Awaited<ReturnType<TaskNode['rpc']>>;
@@ -67,13 +93,15 @@ async function ask(
 }
 
 describe.each(BINDINGS)('over %s', (binding) => {
+  /** Rules of HTTP. */
+  const overHttp: typeof it = binding === 'mesh' ? (Object.assign(() => {}, it) as typeof it) : it;
   const send = async (params: Record<string, unknown>, headers = {}) => {
     const { result, ...error } = await ask(binding, 'SendMessage', params, headers);
     expect(error).toEqual({});
     return (result as TaskResult).task;
   };
 
-  it('a request without a version is treated as 0.3 [A2A-1.9.1]', async () => {
+  overHttp('a request without a version is treated as 0.3 [A2A-1.9.1]', async () => {
     const headers = { 'A2A-Version': '' };
     expect(await ask(binding, 'SendMessage', said('hello'), headers)).not.toHaveProperty('result');
     if (binding === 'JSON-RPC') {
@@ -175,7 +203,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(await ask(binding, 'GetTask', { id }, alice)).toHaveProperty('result');
   });
 
-  it('a caller without a token has no tasks at all [A2A-2.5.12]', async () => {
+  overHttp('a caller without a token has no tasks at all [A2A-2.5.12]', async () => {
     const answer = await served.post('/a2a/rpc', {}, { Authorization: '' });
     expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="ecliptic"']);
   });
@@ -234,17 +262,20 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(second.nextPageToken).toBe('');
   });
 
-  it('a body of half a megabyte is accepted, and one that is too large is refused in the form of its binding [A2A-2.5.1]', async () => {
-    const raw = Buffer.alloc(500_000, 7).toString('base64');
-    const task = await send({ ...said('', { parts: [{ raw, mediaType: 'image/png' }] }), tenant: 'plain' });
-    expect(task.status.state).toBe('TASK_STATE_COMPLETED');
-    const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
-    const answer = await served.post(path, `"${'x'.repeat(5_000_000)}"`);
-    const { error } = (await answer.json()) as { error: { code: number; details: object[]; data: object[] } };
-    const [info] = error.details ?? error.data;
-    expect([answer.status, error.code]).toEqual(binding === 'HTTP' ? [413, 413] : [200, -32602]);
-    expect(info).toMatchObject({ reason: 'PAYLOAD_TOO_LARGE' });
-  });
+  overHttp(
+    'a body of half a megabyte is accepted, and one that is too large is refused in the form of its binding [A2A-2.5.1]',
+    async () => {
+      const raw = Buffer.alloc(500_000, 7).toString('base64');
+      const task = await send({ ...said('', { parts: [{ raw, mediaType: 'image/png' }] }), tenant: 'plain' });
+      expect(task.status.state).toBe('TASK_STATE_COMPLETED');
+      const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
+      const answer = await served.post(path, `"${'x'.repeat(5_000_000)}"`);
+      const { error } = (await answer.json()) as { error: { code: number; details: object[]; data: object[] } };
+      const [info] = error.details ?? error.data;
+      expect([answer.status, error.code]).toEqual(binding === 'HTTP' ? [413, 413] : [200, -32602]);
+      expect(info).toMatchObject({ reason: 'PAYLOAD_TOO_LARGE' });
+    },
+  );
 
   it('a message too large for an envelope is refused before a task is created, or while its task keeps waiting for the answer', async () => {
     const parts = [{ text: 'x'.repeat(600_000) }, { text: 'y'.repeat(600_000) }];
@@ -260,7 +291,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect((await send(said('this one', { taskId }))).status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  it('a body that is not JSON, not an object, or too deep is refused in the form of its binding', async () => {
+  overHttp('a body that is not JSON, not an object, or too deep is refused in the form of its binding', async () => {
     const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
     const deep = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`;
     const params = `{"message":{"messageId":"deep","role":"ROLE_USER","parts":[{"data":${deep}}]}}`;
@@ -283,7 +314,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     }
   });
 
-  it('a body that is not JSON in UTF-8, or has an encoding, is refused with 415 [T-D12]', async () => {
+  overHttp('a body that is not JSON in UTF-8, or has an encoding, is refused with 415 [T-D12]', async () => {
     const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
     const body = () =>
       binding === 'HTTP' ? said('typed') : { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: said('typed') };

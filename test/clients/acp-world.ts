@@ -21,10 +21,11 @@ export function acpAgent(
   id: keyof typeof AGENTS,
   model: string,
   env?: Record<string, string>,
+  folder = `home-${id}`,
 ): AcpConfig {
   const { words, way, settings } = AGENTS[id];
   const [program, ...args] = words;
-  const home = join(cluster.folder, `home-${id}`);
+  const home = join(cluster.folder, folder);
   mkdirSync(home, { recursive: true });
   if (settings) {
     const file = join(home, settings);

@@ -23,8 +23,11 @@ export interface InteractiveClientInit {
 /** What clients show while they work. */
 const BUSY = /esc (?:to )?(?:interrupt|cancel)/i;
 const IDLE_LOOKS = 5;
+const LOOKS_BEFORE_ENTER = 100;
 /** opencode starts slowly on a busy machine. */
 const LIMIT_MS = 150_000;
+
+type ConversationView = Pick<ReturnType<ScriptedModel['of']>, 'isOver' | 'offers'>;
 
 /** A real coding agent in a terminal, after `ecliptic setup --hooks --guard`, in a repository of its own. */
 export class InteractiveClient {
@@ -38,12 +41,12 @@ export class InteractiveClient {
   readonly terminal: Terminal;
 
   readonly #dialogs: Set<Dialog>;
-  readonly #conversation: () => { readonly isOver: boolean };
+  readonly #conversation: () => ConversationView;
 
   private constructor(
     { home, folder, file, setup, terminal }: Pick<InteractiveClient, 'home' | 'folder' | 'file' | 'setup' | 'terminal'>,
     dialogs: readonly Dialog[],
-    conversation: () => { readonly isOver: boolean },
+    conversation: () => ConversationView,
   ) {
     this.home = home;
     this.folder = folder;
@@ -89,7 +92,15 @@ export class InteractiveClient {
 
   /** Types a prompt, and waits for the end of the turn. */
   async turn(prompt: string): Promise<void> {
+    const asked = () => this.#conversation().offers.length;
+    const before = asked();
     await this.terminal.type(prompt);
+    let looks = 0;
+    await this.#until('the model is asked', () => {
+      // A client that still starts may lose the key; without a prompt it does nothing.
+      if (++looks % LOOKS_BEFORE_ENTER === 0 && asked() === before) this.terminal.press('Enter');
+      return asked() > before;
+    });
     await this.turnEnds();
   }
 

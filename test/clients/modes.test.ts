@@ -8,14 +8,29 @@ import { acpAgent, converse } from './acp-world.js';
 
 /** A mode in which each agent makes a file without a question, or none at all, and a model that is not its own choice. */
 const CHOICES = {
-  claude: { mode: 'acceptEdits', makes: true, model: 'sonnet', asked: /sonnet/, write: 'Write', path: 'file_path' },
+  claude: {
+    mode: 'acceptEdits',
+    makes: true,
+    model: 'sonnet',
+    asked: /sonnet/,
+    write: 'Write',
+    input: (file: string): unknown => ({ file_path: file, content: '# Notes\n' }),
+  },
+  codex: {
+    mode: 'agent-full-access',
+    makes: true,
+    model: 'gpt-5.5',
+    asked: /^gpt-5\.5$/,
+    write: 'apply_patch',
+    input: (): unknown => '*** Begin Patch\n*** Add File: notes.md\n+# Notes\n*** End Patch',
+  },
   gemini: {
     mode: 'autoEdit',
     makes: true,
     model: 'gemini-3.8-flash',
     asked: /^gemini-3\.8-flash$/,
     write: 'write_file',
-    path: 'file_path',
+    input: (file: string): unknown => ({ file_path: file, content: '# Notes\n' }),
   },
   opencode: {
     mode: 'plan',
@@ -23,22 +38,24 @@ const CHOICES = {
     model: 'scripted/scripted-2',
     asked: /^scripted-2$/,
     write: 'write',
-    path: 'filePath',
+    input: (file: string): unknown => ({ filePath: file, content: '# Notes\n' }),
   },
 } as const;
 
-describe.each(['claude', 'gemini', 'opencode'] as const)('the sessions of %s', (id) => {
+describe.each(['claude', 'codex', 'gemini', 'opencode'] as const)('the sessions of %s', (id) => {
   it(
     'have the mode and the model of the configuration, and an unknown model is refused with those it has [SN.5 T-A12]',
     inCluster(async (cluster) => {
-      const { mode, makes, model: chosen, asked, write, path } = CHOICES[id];
+      const { mode, makes, model: chosen, asked, write, input } = CHOICES[id];
       const file = join(cluster.folder, 'desk', 'data', 'lanes', 'worker', 'notes.md');
-      const { model, url } = await converse(cluster, [
-        { tool: write, input: { [path]: file, content: '# Notes\n' } },
-        { text: 'tried' },
-      ]);
+      const { model, url } = await converse(cluster, [{ tool: write, input: input(file) }, { text: 'tried' }]);
       const acp = acpAgent(cluster, id, url);
-      const agents = { worker: { acp: { ...acp, mode, model: chosen } }, other: { acp: { ...acp, model: 'abacus' } } };
+      // Two of Codex that start in one new home at once disturb each other.
+      const elsewhere = acpAgent(cluster, id, url, undefined, `home-other-${id}`);
+      const agents = {
+        worker: { acp: { ...acp, mode, model: chosen } },
+        other: { acp: { ...elsewhere, model: 'abacus' } },
+      };
       const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false, agents } });
       cluster.onEnd(async () => void (await node.stop()));
       const task = await node.call<TaskDetail>('task.send', { to: 'worker', text: 'write the notes' });

@@ -2,10 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ALL_TOOLS } from '../../src/coding-agents/tools/tool-list.js';
-import type { ProposalListRow } from '../../src/node/control/rows.js';
 import { CodingAgent } from '../coding-agents/coding-agent.js';
 import { bodiesIn, idsIn } from '../coding-agents-fixture.js';
-import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
 import { CLIENT_IDS, RealClient } from './coding-clients.js';
 import { type Received, ScriptedModel } from './scripted-model.js';
 
@@ -50,14 +49,10 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
             detail: 'by noon',
           });
           task = /Task (\S+) offered/.exec(said)![1]!;
-          // Offered means stored; it reaches alice a moment later.
-          const isThere = async () =>
-            (await node.call<ProposalListRow[]>('proposals', { agent: 'alice' })).some(
-              ({ proposal }) => proposal.proposalId === task,
-            );
-          await until(isThere, 'alice has the offer');
-          return { tool: 'mesh_task', input: { action: 'list' } };
+          // Offered means stored; it reaches alice a moment later, which ends her wait.
+          return { tool: 'mesh_inbox', input: { wait_s: 25 } };
         },
+        { tool: 'mesh_task', input: { action: 'list' } },
         { tool: 'mesh_state', input: { action: 'set', key: 'plan.step', value: 'review' } },
         { tool: 'mesh_state', input: { action: 'get', key: 'plan.step' } },
         { tool: 'mesh_lease', input: { action: 'take', paths: ['src/parse.ts'] } },
@@ -71,7 +66,8 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
       expect({ code, faults: model.faults }, stderr).toEqual({ code: 0, faults: [] });
       const { results } = model.of('alice');
       if (process.env.ECLIPTIC_SHOW) console.log(JSON.stringify(results, null, 1));
-      const [inbox, peers, sent, lookup, tasks, set, get, lease, called, failed, misspelt] = results as Received[];
+      const [inbox, peers, sent, lookup, news, tasks, set, get, lease, called, failed, misspelt] =
+        results as Received[];
       const { offers, found } = model.of('alice');
       const names = new Set([...offers.flat(), ...(JSON.stringify(found).match(/mesh_\w+/g) ?? [])]);
       for (const { name } of ALL_TOOLS) expect(names, name).toContain(id === 'codex' ? name : `${PREFIXES[id]}${name}`);
@@ -85,6 +81,7 @@ describe.each(CLIENT_IDS)('the model of %s', (id) => {
       expect(sent!.text).toMatch(/to bob: (?:stored|arrived|surfaced)/);
       expect(bodiesIn(lookup!.text)).toContain(LETTER);
       expect(lookup!.text.split(LETTER)).toHaveLength(2);
+      expect(news!.text).toContain(task);
       expect(tasks!.text).toContain(task);
       expect(tasks!.text).toMatch(/from bob \(waits for your answer\): Fix it[\s\S]*by noon/);
       expect(set!.text).toContain('set done');

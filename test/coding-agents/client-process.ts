@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { childEnvironment } from '../child-environment.js';
 import type { Cluster, ProcessNode } from '../nodes/cluster.js';
 import { BIN } from '../source-files.js';
 
@@ -23,7 +24,7 @@ export class ClientProcess {
     const { folder } = cluster;
     this.#child = spawn(process.execPath, [SCRIPT, BIN, node.data, name, client], {
       cwd: checkout,
-      env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder },
+      env: childEnvironment(folder, { TMPDIR: folder }),
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     cluster.onEnd(() => this.kill());

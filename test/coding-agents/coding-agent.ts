@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { childEnvironment } from '../child-environment.js';
 import type { Cluster } from '../nodes/cluster.js';
 import { BIN } from '../source-files.js';
 
@@ -83,7 +84,7 @@ export class CodingAgent {
     const words = [...(this.#apart ? [CLIENT_BETWEEN] : []), BIN, 'mcp', ...this.#args];
     const child = spawn(process.execPath, words, {
       cwd: this.#folder,
-      env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0', ...this.#env },
+      env: childEnvironment(folder, { TMPDIR: folder, PORT: '0', ...this.#env }),
       stdio: ['pipe', 'pipe', 'pipe', ...(this.#apart ? (['ipc'] as const) : [])],
     });
     this.#server = this.#apart ? ((await once(child, 'message'))[0] as number) : child.pid!;

@@ -7,7 +7,7 @@ vi.setConfig({ testTimeout: 60_000 });
 
 describe('the operator of a node', () => {
   it(
-    'finds answers and questions of an agent in inbox, watch, thread and export, and can reply [T-A3]',
+    'finds answers and questions of an agent in inbox, watch, thread and export, and can reply [T-A3 PM.6]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false } });
       const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
@@ -27,6 +27,13 @@ describe('the operator of a node', () => {
       expect(thread).toContain('Which one?');
       const withoutThread = idsIn(await alice.call('mesh_send', { to: 'operator', text: 'By the way.' }))[0]!;
       await shown('inbox', '--as', 'operator', '--done', withoutThread);
+      // The sender of this one waits for no answer.
+      expect(await alice.call('mesh_inbox')).not.toContain(withoutThread);
+      const [asked] = idsIn(await alice.call('mesh_send', { to: 'operator', text: 'May I?', needs: 'reply' }));
+      const waiting = alice.call('mesh_inbox', { wait_s: 25 });
+      expect(await shown('inbox', '--done', asked!)).toBe('1 closed\n');
+      expect(await waiting).toContain(`The owner has closed your message ${asked} without an answer`);
+      expect(await alice.call('mesh_lookup', { id: asked })).toContain('→ done');
       const ofMessage = await shown('thread', withoutThread);
       expect(ofMessage).toContain('By the way.');
       for (const id of [told.id, question!, told.id.slice(0, 24)]) expect(await shown('thread', id)).toBe(thread);

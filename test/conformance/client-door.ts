@@ -18,8 +18,8 @@ export async function openClientDoor(): Promise<ClientDoor> {
     let body = '';
     for await (const chunk of request) body += chunk;
     try {
-      const { url, context } = JSON.parse(body);
-      await playScenario(new URL(url), context);
+      const { url, context, scenario } = JSON.parse(body);
+      await playScenario(new URL(url), context, scenario);
       response.end();
     } catch (error) {
       response.writeHead(500).end(String((error as Error).stack));

@@ -7,6 +7,8 @@ import { OPERATOR, Upstreaming, until } from '../upstream/harness.js';
 export interface Context {
   readonly client_id?: string;
   readonly client_secret?: string;
+  readonly private_key_pem?: string;
+  readonly signing_algorithm?: string;
   readonly toolCalls?: readonly { readonly name: string; readonly arguments: Record<string, unknown> }[];
 }
 
@@ -23,9 +25,13 @@ const SETTLED: ReadonlySet<string> = new Set(['running', 'needs-login', 'failed'
  * Does with a node's upstream client what a scenario for clients asks for: connects, logs in where it must, and uses
  * everything that the server offers.
  */
-export async function playScenario(url: URL, context: Context): Promise<void> {
+export async function playScenario(url: URL, context: Context, scenario: string): Promise<void> {
   const { client_id: clientId, client_secret: clientSecret } = context;
-  const oauth = clientId === undefined ? { clientMetadataUrl: METADATA_URL } : { clientId, clientSecret };
+  const { private_key_pem: privateKey, signing_algorithm: algorithm } = context;
+  // Without a user, the configuration says so.
+  const grant = scenario.startsWith('auth/client-credentials') ? ('client_credentials' as const) : undefined;
+  const own = { clientId, clientSecret, grant, privateKey, algorithm };
+  const oauth = clientId === undefined ? { clientMetadataUrl: METADATA_URL } : own;
   const mesh = await Upstreaming.start({ direct: true });
   try {
     mesh.add(SERVER, { kind: 'http', url, headers: {}, oauth }, { restart: { maxCrashes: 1 } });

@@ -20,8 +20,8 @@ export type Side = 'server' | 'client';
 
 /** Extensions that are not spoken here, whose scenarios no revision requires. */
 const NOT_OFFERED: Readonly<Record<Side, RegExp>> = {
-  server: /^tasks-/,
-  client: /^auth\/(client-credentials|enterprise|dpop|wif)/,
+  server: /^$/,
+  client: /^auth\/(enterprise|dpop|wif)/,
 };
 
 /** Runs all scenarios for servers of one revision of MCP against an endpoint. */

@@ -11,7 +11,7 @@ import { Repository } from '../workspaces/repository.js';
 import { MARKUP } from './agents/desk.js';
 import { browse } from './browser.js';
 
-vi.setConfig({ testTimeout: 180_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 const agent = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** Where pictures go that a person wants to look at. */
@@ -53,6 +53,8 @@ async function busyNode(cluster: Cluster): Promise<{ node: ProcessNode; addresse
   const swarm = await node.call<SwarmRow>('swarm.start', { task: LONG, plan, as: 'sun' });
   await node.json('doc', 'set', 'plan', 'tasks.login', JSON.stringify({ title: LONG, by: 'mars' }));
   await node.json('doc', 'set', 'plan', 'tasks.logout', '"later"', '--as', 'desk');
+  await node.json('memory', 'add', LONG, '--tag', 'queues', '--tag', 'a-rather-long-word-to-find-it-by');
+  await node.json('memory', 'add', MARKUP, '--as', 'desk');
   const args = { what: 'desk', times: 2, unit: 'mm' };
   await node.call('call', { tool: 'desk.measure', arguments: args });
   await node.call('call', { tool: 'desk.measure', arguments: { what: 'desk' } }).catch(() => {});
@@ -76,6 +78,7 @@ async function busyNode(cluster: Cluster): Promise<{ node: ProcessNode; addresse
       swarms: 'swarms',
       swarm: `swarms/${swarm.id}`,
       documents: 'documents',
+      memory: 'memory',
       radar: 'radar',
       document: 'documents/plan',
       providers: 'providers',

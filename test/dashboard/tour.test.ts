@@ -23,6 +23,7 @@ const VIEWS: readonly (readonly [place: string, text: string | RegExp])[] = [
   ['swarms', 'Review the login page'],
   ['documents', 'release-notes'],
   ['documents/release-notes', 'A login page, with sessions.'],
+  ['memory', 'There are no entries yet.'],
   ['providers', 'saturn'],
   ['tools', 'jupiter.outline'],
   ['policy', 'TIER_VIOLATION'],

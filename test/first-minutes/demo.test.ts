@@ -44,6 +44,14 @@ describe('ecliptic demo', () => {
     );
     expect(facts['Three devices meet']![0]).toMatch(/desktop over hyperswarm and server over hyperswarm$/);
     expect(facts['A plan waits for its owner']![2]).toContain('price * quantity');
+    expect(facts['A plan waits for its owner']!.slice(3, 8)).toEqual([
+      'secrets was done by enceladus on the server',
+      'imports was done by jupiter on the server',
+      'fix was done by mars on the desktop',
+      expect.stringMatching(/^check was done by (saturn|titan) on the (desktop|server)$/),
+      'report was done by uranus on the server',
+    ]);
+    for (const rule of ['secret/github-token', 'import/cycle']) expect(report).toContain(rule);
     expect(facts['A device fails while it works']![0]).toMatch(
       /^the desktop was killed .* titan on the server then did$/,
     );
@@ -85,6 +93,23 @@ describe('ecliptic demo', () => {
     await expect(scenes.all[0]!.perform()).rejects.toMatchObject({
       code: 'DEMO_FAILED',
       message: expect.stringContaining('the agents of all devices are known and ready'),
+    });
+  });
+
+  it('fails if the tools of the roster do not find what is wrong in the shop [FM.demo]', async () => {
+    const folder = join(home, 'demo');
+    mkdirSync(folder);
+    const sample = writeSample(folder);
+    writeFileSync(join(sample.shop, 'invoice.mjs'), 'export const invoice = (items) => ({ items });\n');
+    const scenes = new DemoScenes({
+      ...{ runtime: systemRuntime(), folder, sample, bootstrap: await cluster.dht() },
+      say: () => {},
+    });
+    cluster.onEnd(() => scenes.end());
+    await scenes.all[0]!.perform();
+    await expect(scenes.all[1]!.perform()).rejects.toMatchObject({
+      code: 'DEMO_FAILED',
+      message: expect.stringContaining('import/cycle in invoice.mjs:1'),
     });
   });
 

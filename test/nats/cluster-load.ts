@@ -23,15 +23,17 @@ export class MailLoad {
   readonly #from: ProcessNode;
   readonly #to: ProcessNode;
   readonly #echo: boolean;
+  readonly #everyMs: number;
   #isOver = false;
   #running: Promise<void> = Promise.resolve();
   sent = 0;
   lastId = '';
 
-  constructor(from: ProcessNode, to: ProcessNode, { echo = true } = {}) {
+  constructor(from: ProcessNode, to: ProcessNode, { echo = true, everyMs = EVERY_MS } = {}) {
     this.#from = from;
     this.#to = to;
     this.#echo = echo;
+    this.#everyMs = everyMs;
   }
 
   begin(): void {
@@ -58,7 +60,7 @@ export class MailLoad {
       expect(stored).toBe(true);
       this.lastId = messageId!;
       this.sent++;
-      await delay(EVERY_MS);
+      await delay(this.#everyMs);
     }
   }
 
@@ -104,6 +106,7 @@ async function ledgerOf(at: ProcessNode, from: ProcessNode): Promise<Ledger> {
 /** Members on several nodes that take and release the same paths. */
 export class LeaseLoad {
   readonly faults: string[] = [];
+  readonly #holdMs: number;
   readonly #held = new Map<string, { holder: string; since: number }>();
   readonly #tokens = new Map<string, { token: number; holder: string }>();
   readonly #clients: RawClient[] = [];
@@ -111,8 +114,12 @@ export class LeaseLoad {
   #running: Promise<unknown> = Promise.resolve();
   grants = 0;
 
-  static async begin(nodes: readonly ProcessNode[], checkout: string): Promise<LeaseLoad> {
-    const load = new LeaseLoad();
+  private constructor(holdMs: number) {
+    this.#holdMs = holdMs;
+  }
+
+  static async begin(nodes: readonly ProcessNode[], checkout: string, { holdMs = HOLD_MS } = {}): Promise<LeaseLoad> {
+    const load = new LeaseLoad(holdMs);
     const calls = await Promise.all(nodes.map((node) => load.#attach(node, checkout)));
     load.#running = Promise.all(calls.map((call, at) => load.#compete(nodes[at]!.name, call)));
     return load;
@@ -151,10 +158,10 @@ export class LeaseLoad {
       const text = await call({ action: 'take', paths: [path] });
       const token = Number(/, token (\d+)/.exec(text)?.[1] ?? 0);
       if (token > 0) this.#granted(path, holder, token, asked);
-      await delay(HOLD_MS * Math.random());
+      await delay(this.#holdMs * Math.random());
       this.#held.delete(path);
       if (!text.startsWith('Nothing was taken')) await call({ action: 'release', paths: [path] });
-      await delay(HOLD_MS * Math.random());
+      await delay(this.#holdMs * Math.random());
     }
   }
 

@@ -100,8 +100,18 @@ async function send(a: ProcessNode, b: ProcessNode, n: number): Promise<void> {
 
 /** Waits until the custodian has everything that a node has to send. */
 async function isRelayed(node: ProcessNode): Promise<void> {
-  const states = async () => new Set((await node.call<MailRow[]>('outbox')).map(({ state }) => state));
-  await until(async () => !(await states()).has('stored'), 'the custodian has all');
+  // The outbox is shown in pages, and mail is relayed in order: what was relayed once stays so.
+  let after = 0;
+  await until(async () => {
+    for (;;) {
+      const page = await node.call<MailRow[]>('outbox', { after });
+      const waiting = page.findIndex(({ state }) => state === 'stored');
+      const relayed = waiting === -1 ? page : page.slice(0, waiting);
+      after = relayed.at(-1)?.number ?? after;
+      if (waiting !== -1) return false;
+      if (page.length === 0) return true;
+    }
+  }, 'the custodian has all');
 }
 
 async function ledgerOf(node: ProcessNode, other: ProcessNode): Promise<Ledger> {

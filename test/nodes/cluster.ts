@@ -15,6 +15,8 @@ import { createNode, type EclipticNode, type NodeInit } from '../../src/node/com
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
+import { childEnvironment } from '../child-environment.js';
+import { expectJsonOutput } from '../json-output.js';
 import { NatsServer } from '../nats-server.js';
 import { rawClient } from '../raw-client.js';
 import { removeFolder } from '../remove-folder.js';
@@ -47,6 +49,10 @@ export interface NodeSettings {
   descriptors?: number;
   /** The command that it is started with, for example to enter a network namespace. */
   within?: readonly string[];
+  /** Its data folder, within its home. */
+  data?: string;
+  /** The program that runs it. Default: the one that was built here. */
+  program?: string;
   /** The test writes to its standard input. */
   input?: boolean;
 }
@@ -155,7 +161,9 @@ export class Cluster {
 
   /** Runs a command to its end. */
   async run(args: readonly string[], home = this.folder, env?: Record<string, string>): Promise<Finished> {
-    return finish(this.launch(args, home, env));
+    const finished = await finish(this.launch(args, home, env));
+    if (args.includes('--json')) await expectJsonOutput(args, finished);
+    return finished;
   }
 
   launch(
@@ -163,14 +171,14 @@ export class Cluster {
     home = this.folder,
     env: Record<string, string> = {},
     log?: number,
-    { descriptors, within = [], input = false }: NodeSettings = {},
+    { descriptors, within = [], input = false, program: bin = BIN }: NodeSettings = {},
   ): ChildProcess {
-    const words = [...within, process.execPath, BIN, ...args];
+    const words = [...within, process.execPath, bin, ...args];
     const limited = ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, ...words];
     const [program, ...rest] = descriptors === undefined ? words : limited;
     const child = spawn(program!, rest, {
       cwd: home,
-      env: { PATH: process.env.PATH!, HOME: home, TMPDIR: this.folder, PORT: '0', ...env },
+      env: childEnvironment(home, { TMPDIR: this.folder, PORT: '0', ...env }),
       stdio: [input ? 'pipe' : 'ignore', 'pipe', log ?? 'pipe'],
     });
     running.add(child);
@@ -220,6 +228,8 @@ export class ProcessNode {
   readonly data: string;
   readonly #cluster: Cluster;
   readonly #settings: NodeSettings;
+  /** Of its next start. */
+  program: string | undefined;
   #child: ChildProcess | undefined;
   #ended: Promise<Pick<Finished, 'code' | 'signal'>> | undefined;
   #ready: Ready | undefined;
@@ -229,9 +239,10 @@ export class ProcessNode {
   constructor(cluster: Cluster, name: string, settings: NodeSettings) {
     this.#cluster = cluster;
     this.#settings = settings;
+    this.program = settings.program;
     this.name = name;
     this.home = join(cluster.folder, name);
-    this.data = join(this.home, 'data');
+    this.data = join(this.home, settings.data ?? 'data');
     mkdirSync(this.data, { recursive: true });
     if (settings.config) writeFileSync(join(this.home, 'ecliptic.json'), JSON.stringify(settings.config));
   }
@@ -269,7 +280,10 @@ export class ProcessNode {
     if (this.#child) throw new Error(`${this.name} runs already`);
     const log = openSync(join(this.home, 'log'), 'a');
     const words = ['up', '--data', this.data, '--name', this.name, '--json', ...(this.#settings.args ?? []), ...args];
-    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, this.#settings);
+    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, {
+      ...this.#settings,
+      ...(this.program !== undefined && { program: this.program }),
+    });
     closeSync(log);
     this.#child = child;
     const lines = createInterface({ input: child.stdout! });

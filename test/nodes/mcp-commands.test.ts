@@ -22,6 +22,12 @@ const MARS = `
     agent.tool('own', {}, () => ({ content: [{ type: 'text', text: 'out of fuel' }], isError: true }));
     agent.tool('hang', {}, () => new Promise(() => {}));
     agent.tool('ask', {}, (_, call) => call.ask({}, 'later'));
+    const form = { type: 'object', properties: { confirm: { type: 'boolean' } }, required: ['confirm'] };
+    agent.tool('deploy', {}, (_, call) => {
+      const { action, content } = call.answers.sure ?? {};
+      if (action) return action === 'accept' ? 'deployed: ' + content.confirm : 'left alone: ' + action;
+      return call.ask({ sure: { method: 'elicitation/create', params: { message: 'Deploy?', requestedSchema: form } } });
+    });
     agent.resource({ uri: 'memory://rules', name: 'Rules', mimeType: 'text/markdown' }, () => '# Rules');
     agent.resource({ uri: 'memory://logo', name: 'Logo' }, () => Uint8Array.of(1, 2, 3));
     agent.resource({ uriTemplate: 'note://{id}', name: 'Note' }, (_, { id }) => 'note ' + id);
@@ -91,6 +97,14 @@ describe('the commands for tools, resources and prompts', () => {
     const { code, stderr } = await node.run('call', ...args);
     expect(code).not.toBe(0);
     expect(stderr).toMatch(error);
+  });
+
+  it('answer what a tool asks [MT.8]', async () => {
+    const deploy = (...answer: string[]) => node.run('call', 'mars.deploy', '{}', ...answer);
+    expect((await deploy('--answer', '{"confirm":true}')).stdout).toBe('deployed: true\n');
+    expect((await deploy('--answer', 'decline')).stdout).toBe('left alone: decline\n');
+    expect((await deploy('--answer', '{"confirm":"maybe"}')).stderr).toMatch(/USAGE.*does not fit the form/s);
+    expect((await deploy()).stderr).toMatch(/CAPABILITY_REQUIRED.*--answer JSON/s);
   });
 
   it('read a resource [MC11 R6.2 R6.3]', async () => {

@@ -276,6 +276,23 @@ describe('work of a model that is ended', () => {
     expect(await world.run('x')).toBe('well');
   });
 
+  it('does not lose the time that its owner takes to decide, and tells its caller of it [AP.6]', async () => {
+    const script: Script = ({ messages }) =>
+      messages.at(-1)?.role === 'tool' ? 'well' : call('mesh_call', { tool: 'venus.ask' });
+    const world = await start(script, { limits: { executeMs: 100_000 } });
+    world.node.agent({ id: 'venus' }).tool('ask', {}, () => 'fine');
+    const work = world.run('x');
+    await until(() => world.approvals.waiting.length === 1);
+    const waiting = () => world.updates.filter(({ kind }) => kind === 'waiting').map(({ data }) => data);
+    expect(waiting()).toEqual([1]);
+    let isOver = false;
+    world.clock.setTimer(() => (isOver = true), 300_000);
+    await until(() => isOver);
+    world.approvals.decide('allow-once', 'test', world.approvals.waiting[0]!.id);
+    expect(await work).toBe('well');
+    expect(waiting()).toEqual([1, 0]);
+  });
+
   it('by the end of the provider, in a stream and at its start, leaves nothing open [WK.M5]', async () => {
     const world = await start(() => silent);
     const work = world.fails('1');

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -200,6 +200,34 @@ describe('a provider in a jail', () => {
     expect(row?.jail).toBe('none: bubblewrap is not installed');
     const { findings } = await control.call('doctor');
     expect(findings).toContainEqual({ level: 'problem', text: expect.stringMatching(/^not jailed: .*"may".*apt-get/) });
+  });
+
+  it('is unavailable, with the reason, where its jail cannot be entered, until that is repaired [JL.7]', async () => {
+    const exec = { command: process.execPath, args: ['-e', 'console.log(1)'], cwd: project };
+    const missing = join(outside, 'missing');
+    spawnSync('git', ['init', '-q', project]);
+    rmSync(join(project, '.git', 'hooks'), { recursive: true });
+    symlinkSync(outside, join(project, '.git', 'hooks'));
+    const bare = { ...exec, cwd: join(outside, 'bare') };
+    mkdirSync(bare.cwd);
+    running = await ProcessHost.start({
+      ...{ linked: { exec, jail: true }, lost: { exec: bare, jail: { required: true, read: [missing] } } },
+    });
+    const { sun, control } = running;
+    const row = async (name: string) => (await control.call('providers')).find(({ id }) => id === name);
+    await vi.waitFor(async () => {
+      const link = { phase: 'failed', state: 'unavailable', jail: null, message: expect.stringContaining('is a link') };
+      expect(await row('linked')).toMatchObject(link);
+      expect(await row('lost')).toMatchObject({ phase: 'failed', message: expect.stringContaining('has no ') });
+    });
+    await expect(sun.request('lost', 'x')).rejects.toMatchObject({ message: expect.stringContaining(missing) });
+    const { findings } = await control.call('doctor');
+    const text = expect.stringMatching(/"linked".*unavailable.*is a link/);
+    expect(findings).toContainEqual(expect.objectContaining({ level: 'problem', text }));
+    writeFileSync(missing, 'x');
+    await running.host.node.providers.restart('lost');
+    expect(await sun.request('lost', 'x')).toBe('1');
+    expect(await row('lost')).toMatchObject({ state: 'healthy', jail: expect.stringContaining('bwrap') });
   });
 
   it('leaves no process when the node is killed [JL.3]', { timeout: 60_000 }, async () => {

@@ -30,7 +30,11 @@ describe('a task for a coding agent on another device', () => {
       expect(shown).toContain('-one\n+two');
       expect(shown).toMatch(/folder +\/.*lanes\/mars\n/);
       expect(shown).toContain('{"agent":"mars","action":"permission.edit","match":"Edit a.txt","decision":"allow"}');
-      expect(await approval(laptop, 'allow-once', id.slice(0, 40))).toContain('this once, confirmed by desktop');
+      expect((await laptop.run('approval', 'allow-once', 'no-such-id')).stderr).toContain('APPROVAL_NOT_FOUND');
+      // Neither the device nor the whole id is needed.
+      const short = id.split('@')[0]!.slice(0, 20);
+      const given = await laptop.run('approval', 'allow-once', short);
+      expect(given.stdout, given.stderr).toContain('this once, confirmed by desktop');
       // The first answer counts; later ones learn of it, on either device.
       const late = await laptop.run('approval', 'deny', id);
       expect({ code: late.code, stderr: late.stderr }).toMatchObject({

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type CryptoKey, jwtVerify } from 'jose';
 
 interface Grant {
   readonly scope: string;
@@ -17,6 +18,8 @@ export class GuardedServer {
   /** The clients that asked for tokens: `id:secret`. */
   readonly clients: string[] = [];
   readonly requests: string[] = [];
+  /** The public key of the client that logs in as itself. */
+  clientKey: CryptoKey | undefined;
   /** The scope that a call of the tool needs. */
   toolScope = 'read';
   readonly #codes = new Map<string, Grant>();
@@ -82,11 +85,27 @@ export class GuardedServer {
         return response.writeHead(302, { Location: back.href }).end();
       }
       case '/token':
+        if (body.includes('grant_type=client_credentials')) return this.#grantOwn(new URLSearchParams(body), json);
         this.clients.push(clientIn(request, new URLSearchParams(body)));
         return this.#grant(new URLSearchParams(body), json);
       default:
         return json(404, {});
     }
+  }
+
+  /** For a client that proves itself with a signed assertion. */
+  async #grantOwn(asked: URLSearchParams, json: (status: number, value: object) => unknown): Promise<unknown> {
+    try {
+      const assertion = asked.get('client_assertion') ?? '';
+      const { payload } = await jwtVerify(assertion, this.clientKey!, { audience: this.origin });
+      if (payload.iss !== payload.sub) throw new Error('an assertion of somebody else');
+      this.clients.push(`${payload.sub} for ${asked.get('scope')}`);
+    } catch {
+      return json(401, { error: 'invalid_client', error_description: 'the assertion is not good' });
+    }
+    const access_token = this.#secret('access');
+    this.accessTokens.set(access_token, { scope: asked.get('scope') ?? '' });
+    return json(200, { access_token, token_type: 'Bearer', expires_in: 3_600 });
   }
 
   #grant(asked: URLSearchParams, json: (status: number, value: object) => unknown): unknown {

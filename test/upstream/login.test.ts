@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { exportPKCS8, generateKeyPair } from 'jose';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { oauthFetch } from '../../src/mcp/upstream/login.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
@@ -118,6 +119,38 @@ describe('an MCP server that requires a login [UP10]', () => {
     expect(server.requests).not.toContain('POST /register');
     const shown = JSON.stringify([told, await status(), await client.call('doctor')]);
     expect(shown).not.toMatch(/(first|second)-client-secret/);
+  });
+
+  it('admits a node that logs in as itself with a signed assertion, without a user [UP11]', async () => {
+    const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
+    const pem = await exportPKCS8(privateKey);
+    server.clientKey = publicKey;
+    await down();
+    const own = { grant: 'client_credentials', clientId: 'ours', privateKey: { credential: 'key' }, scopes: ['read'] };
+    await up({ oauth: { ...own, issuer: server.origin } });
+    await host.credentials.set({ provider: 'guarded', workspace: 'default', name: 'key' }, pem);
+    await untilState('running');
+    server.accessTokens.clear();
+    expect(await look()).toMatchObject(seen);
+    expect(server.clients).toEqual(['ours for read', 'ours for read']);
+    expect(server.requests).not.toContain('POST /register');
+    await expect(client.call('tools.login', { server: 'guarded' })).rejects.toMatchObject({ code: 'LOGIN_FAILED' });
+    expect(JSON.stringify([told, await status()])).not.toContain(pem.split('\n')[1]);
+
+    server.clientKey = (await generateKeyPair('ES256')).publicKey;
+    server.accessTokens.clear();
+    await expect(look()).rejects.toMatchObject({
+      message: expect.stringContaining('could not log in with its client credentials'),
+    });
+  });
+
+  it('gets the credentials of a node only where their authorization server is the configured one [UP11]', async () => {
+    await down();
+    await up({
+      oauth: { grant: 'client_credentials', clientId: 'ours', clientSecret: 's', issuer: 'https://auth.example' },
+    });
+    await vi.waitFor(async () => expect((await status()).reason).toContain('allows https://auth.example only'));
+    expect(server.requests).not.toContain('POST /token');
   });
 
   it('accepts a browser’s return once, and only for a login that was begun', async () => {

@@ -75,7 +75,7 @@ describe('the radar', () => {
   );
 
   it(
-    'warns both sides once when a file is saved that another agent has changed, and stops agents before they collide [RD.6 RD.7]',
+    'warns both sides once when a file is saved that another agent has changed, and stops agents before they collide [RD.6 RD.7 RD.11]',
     inCluster(async (cluster) => {
       repository = Repository.create({ 'a.txt': 'a\n', 'src/b.txt': 'b\n', '.gitignore': 'out/\n' });
       const [one, two] = ['one', 'two'].map((name) => join(repository!.home, name)) as [string, string];
@@ -154,6 +154,14 @@ describe('the radar', () => {
       expect(await shell(carol, 'npm test && git checkout -b topic')).toContain(
         `git checkout -b topic: alice works in ${one}, and would lose its HEAD and index`,
       );
+      // The agent that would have lost its HEAD is told, once.
+      const told = await alice.call('mesh_inbox', { wait_s: 20 });
+      expect(told).toContain(`carol was stopped before "git checkout -b topic" in ${one}, where you work`);
+      await shell(carol, 'git checkout -b topic');
+      const operations = () => heard.desk!.filter(({ topic }) => topic === 'radar.operation');
+      await until(() => operations().length > 0, 'it is an event');
+      const stopped = { by: `carol@${desk.key}`, others: [`alice@${desk.key}`], command: 'git checkout -b topic' };
+      expect(operations()).toMatchObject([{ details: { ...stopped, folder: one, paths: [] } }]);
       expect(await shell(carol, 'git status && git log')).toBeUndefined();
       expect(await shell(bob, `cd ${two} && git stash`)).toBeUndefined();
       expect(await edit(alice, one, 'src/c.txt')).toBeUndefined();
@@ -170,7 +178,8 @@ describe('the radar', () => {
       expect(await shell(carol, '(cd /tmp && ls); git reset --hard')).toContain('alice works in');
       expect(await shell(carol, 'git restore docs/*.txt')).toBeUndefined();
       expect(await shell(alice, 'git checkout -- src')).toBeUndefined();
-      expect(heard.desk!.length + heard.laptop!.length, JSON.stringify(heard)).toBeLessThan(9);
+      const overlaps = [...heard.desk!, ...heard.laptop!].filter(({ topic }) => topic !== 'radar.operation');
+      expect(overlaps.length, JSON.stringify(overlaps)).toBeLessThan(9);
     }),
     120_000,
   );

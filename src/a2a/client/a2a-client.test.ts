@@ -7,8 +7,9 @@ import { ExternalServiceError } from '../protocol/errors.js';
 import { EXTENSION_URIS } from '../protocol/headers.js';
 import type { AgentCard, StreamResponse } from '../protocol/types.js';
 import { encodeSse } from '../server/event-stream.js';
-import { A2AClient, type A2AClientInit } from './a2a-client.js';
+import { A2AClient } from './a2a-client.js';
 import { CardSource } from './card-source.js';
+import type { A2AClientInit } from './client-init.js';
 
 /** One call of a remote agent: what it was asked, and the ways to answer. */
 interface Call {

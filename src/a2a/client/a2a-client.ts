@@ -1,4 +1,3 @@
-import type { JSONWebKeySet } from 'jose';
 import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -36,8 +35,6 @@ import type {
   ListTasksResponse,
   Message,
   Metadata,
-  Part,
-  SendMessageConfiguration,
   SendMessageRequest,
   SendMessageResponse,
   StreamResponse,
@@ -47,14 +44,15 @@ import type {
 import { takeAgentCard } from '../v03/card.js';
 import { CallLimits, type CallOptions } from './call-limits.js';
 import { baseUrl, CardSource, checkSignatures, type FetchedCard, type SignatureVerdict } from './card-source.js';
-import { type CredentialsOf, credentialsFor, currentCredentials } from './credentials.js';
-import { isBroken, mayHaveArrived, type Reach, RemoteEndpoint, wasNotSent } from './remote-endpoint.js';
+import type { A2AClientComponents, A2AClientInit, Bound, Outgoing } from './client-init.js';
+import { credentialsFor, credentialsForGrpc, currentCredentials } from './credentials.js';
+import { GrpcTransport, speaksGrpc } from './grpc-transport.js';
+import { isBroken, mayHaveArrived, RemoteEndpoint, wasNotSent } from './remote-endpoint.js';
 import { type FollowerInit, TaskFollower } from './task-follower.js';
 import {
   type ChosenInterface,
   chooseInterface,
   HttpTransport,
-  type InterfacePreference,
   isSend,
   JsonRpcTransport,
   SimpleTransport,
@@ -72,37 +70,6 @@ const CANCEL_MS = 5_000;
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 250;
 
-export interface A2AClientComponents {
-  runtime: Runtime;
-  cards?: CardSource;
-}
-
-export interface A2AClientInit extends Reach, InterfacePreference {
-  /** The base URL of an agent, or the URL of its card. */
-  url: string;
-  credentials?: CredentialsOf;
-  /** The caller's entry in the delegation chain. */
-  agent?: string;
-  /** The chain of the task that this work is for. */
-  chain?: DelegationChain;
-  /** Extensions that the caller supports, besides those of this client. */
-  extensions?: readonly string[];
-  /** Trusted keys for the card's signature. Default: the keys that the card's origin serves. */
-  keys?: JSONWebKeySet;
-  /** Refuse a card without a valid signature. Default false. */
-  requireSignature?: boolean;
-}
-
-export interface Outgoing {
-  readonly message: string | readonly Part[] | Omit<Message, 'role' | 'messageId'>;
-  readonly messageId?: string;
-  readonly taskId?: string;
-  readonly contextId?: string;
-  readonly skill?: string;
-  readonly metadata?: Metadata;
-  readonly configuration?: SendMessageConfiguration;
-}
-
 /** A client of one remote agent, over the best interface that its card offers. */
 export class A2AClient {
   readonly chosen: ChosenInterface;
@@ -115,15 +82,15 @@ export class A2AClient {
   readonly #headers: Readonly<Record<string, string>>;
   #verdict: Promise<SignatureVerdict> | undefined;
 
-  private constructor(runtime: Runtime, init: A2AClientInit, fetched: FetchedCard) {
+  private constructor(runtime: Runtime, init: A2AClientInit, fetched: FetchedCard, bound?: Bound) {
     this.#runtime = runtime;
     this.#init = init;
     this.#fetched = fetched;
-    this.chosen = chooseInterface(fetched.card, init);
+    this.chosen = bound?.chosen ?? chooseInterface(fetched.card, init);
     this.#chain = init.agent === undefined ? init.chain : extendDelegation(init.chain ?? [], init.agent);
     this.#headers = this.#commonHeaders();
     this.#connections = new Connections();
-    this.#transport = this.#connect();
+    this.#transport = bound ? bound.connect(this.#headers) : this.#connect();
   }
 
   /** Fetches the card and chooses an interface. A missing card is an error of `CardSource.fetch`. */
@@ -135,7 +102,9 @@ export class A2AClient {
     return limited(runtime, options, QUICK_MS, async (limits) => {
       const credentials = await currentCredentials(init.credentials);
       const fetched = await limits.race(cards.fetch(init.url, { ...init, credentials }));
-      const client = new A2AClient(runtime, init, fetched);
+      const offersGrpc = fetched.card.supportedInterfaces.some((one) => one.protocolBinding === 'GRPC');
+      const withoutGrpc = init.binding === undefined && offersGrpc && !(await speaksGrpc());
+      const client = new A2AClient(runtime, withoutGrpc ? { ...init, withoutGrpc } : init, fetched);
       if (!init.requireSignature) return client;
       const verdict = await limits.race(client.verdict());
       if (verdict.verified) return client;
@@ -150,6 +119,12 @@ export class A2AClient {
     return new A2AClient(runtime, { ...init, binding: 'simple' }, { url: init.url, card, document: {} });
   }
 
+  /** @internal Over a binding of another room, with a card that came over it. */
+  static over(runtime: Runtime, init: Omit<A2AClientInit, 'url'>, card: AgentCard, bound: Bound): A2AClient {
+    const { url } = bound.chosen;
+    return new A2AClient(runtime, { ...init, url }, { url, card, document: { ...card } }, bound);
+  }
+
   get card(): AgentCard {
     return this.#fetched.card;
   }
@@ -161,6 +136,7 @@ export class A2AClient {
 
   close(): void {
     this.#connections.close();
+    this.#transport.close?.();
   }
 
   /**
@@ -271,11 +247,17 @@ export class A2AClient {
     const { chosen } = this;
     const { credentials, allowPrivate, ca, resolve } = this.#init;
     const url = chosen.binding === 'simple' ? baseUrl(this.#init.url) : chosen.url;
+    const credentialsAt = chosen.binding === 'GRPC' ? credentialsForGrpc : credentialsFor;
     const headers = async () => ({
-      ...credentialsFor(url, this.#fetched.url, await currentCredentials(credentials)),
+      ...credentialsAt(url, this.#fetched.url, await currentCredentials(credentials)),
       ...this.#headers,
     });
     const connections = this.#connections;
+    if (chosen.binding === 'GRPC') {
+      const { certificate } = this.#init;
+      const { tenant } = chosen;
+      return new GrpcTransport(this.#runtime, { url, tenant, headers, allowPrivate, ca, resolve, certificate });
+    }
     const endpoint = new RemoteEndpoint(this.#runtime, { url, headers, connections, allowPrivate, ca, resolve });
     if (chosen.binding === 'simple') return new SimpleTransport(endpoint);
     const { version, tenant } = chosen;

@@ -39,6 +39,24 @@ export function credentialsFor(
   return allowed.some((origin) => isSamePlace(url, origin)) ? credentialHeaders(credentials) : {};
 }
 
+/** As `credentialsFor`, for a gRPC interface: it has a port of its own, so the host of the card counts. */
+export function credentialsForGrpc(
+  address: string,
+  cardUrl: string,
+  credentials: Credentials,
+): Readonly<Record<string, string>> {
+  const place = hostOf(/^[a-z]+:\/\//i.test(address) ? address : `grpc://${address}`);
+  const allowed = [cardUrl, ...(credentials.origins ?? [])].map(hostOf);
+  return place !== undefined && allowed.includes(place) ? credentialHeaders(credentials) : {};
+}
+
+/** All names of this machine are one. */
+function hostOf(url: string): string | undefined {
+  if (!URL.canParse(url)) return undefined;
+  const { hostname } = new URL(url);
+  return isLoopbackHost(hostname) ? 'localhost' : hostname;
+}
+
 /** A cache key that does not reveal the credentials. */
 export function credentialsKey(credentials: Credentials): string {
   const headers = Object.entries(credentialHeaders(credentials)).sort(([a], [b]) => (a < b ? -1 : 1));

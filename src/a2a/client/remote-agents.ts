@@ -12,9 +12,10 @@ import {
   SIMPLE_TIMEOUT,
   textOf,
 } from '../protocol/simple.js';
-import { A2AClient, type A2AClientInit } from './a2a-client.js';
+import { A2AClient } from './a2a-client.js';
 import { CallLimits } from './call-limits.js';
 import { CardSource, type FetchedCard } from './card-source.js';
+import type { A2AClientInit } from './client-init.js';
 import type { Reach } from './remote-endpoint.js';
 import { finalText, TaskView } from './task-follower.js';
 

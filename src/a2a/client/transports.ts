@@ -33,6 +33,7 @@ export interface Transport {
   /** The unchecked result. */
   call(method: Method, params: object, terms: Terms): Promise<unknown>;
   stream(method: Method, params: object, terms: Terms): AsyncGenerator<StreamedEvent>;
+  close?(): void;
 }
 
 /** A repetition could make the agent do the work twice. */
@@ -40,11 +41,12 @@ export function isSend(method: Method): boolean {
   return method === 'SendMessage' || method === 'SendStreamingMessage';
 }
 
-export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'simple';
+export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC' | 'simple';
 
 export type ChosenInterface =
   | {
-      readonly binding: 'JSONRPC' | 'HTTP+JSON';
+      /** One of the above, or the URI of a binding whose transport the caller brings. */
+      readonly binding: Exclude<ClientBinding, 'simple'> | `urn:${string}`;
       readonly version: ProtocolVersion;
       readonly url: string;
       readonly tenant: string | undefined;
@@ -55,25 +57,33 @@ export interface InterfacePreference {
   /** Use this binding or fail. */
   readonly binding?: ClientBinding;
   readonly version?: ProtocolVersion;
+  /** The packages for gRPC are not there: another interface is taken if the card has one. Default false. */
+  readonly withoutGrpc?: boolean;
 }
 
 /**
  * The best interface of a card: the newest version, then the card's order. An agent that declares no version of the
  * protocol has the simple routes.
  */
-export function chooseInterface(card: AgentCard, { binding, version }: InterfacePreference = {}): ChosenInterface {
+export function chooseInterface(
+  card: AgentCard,
+  { binding, version, withoutGrpc }: InterfacePreference = {},
+): ChosenInterface {
   const offered = card.supportedInterfaces.flatMap((one) => {
     const spoken = PROTOCOL_VERSIONS.find((known) => known === wireVersion(one.protocolVersion));
     const { protocolBinding, url, tenant } = one;
-    if (spoken === undefined || (protocolBinding !== 'JSONRPC' && protocolBinding !== 'HTTP+JSON')) return [];
-    return [{ binding: protocolBinding, version: spoken, url, tenant } as const];
+    if (spoken === undefined || !isSpoken(protocolBinding)) return [];
+    // gRPC is spoken in version 1.0 only.
+    if (protocolBinding === 'GRPC' && spoken !== '1.0') return [];
+    return [{ binding: protocolBinding, version: spoken, url, tenant }];
   });
   const wanted = offered.filter(
     (one) => (binding === undefined || one.binding === binding) && (version === undefined || one.version === version),
   );
   // 0.3's HTTP binding was never fully specified; its JSON-RPC works everywhere.
   const order = (one: (typeof offered)[number]) => (one.version === '1.0' ? 0 : one.binding === 'JSONRPC' ? 1 : 2);
-  const [best] = wanted.toSorted((a, b) => order(a) - order(b));
+  const sorted = wanted.toSorted((a, b) => order(a) - order(b));
+  const best = (withoutGrpc && sorted.find((one) => one.binding !== 'GRPC')) || sorted[0];
   if (best) return best;
   if (binding === 'simple' || (card.supportedInterfaces.length === 0 && binding === undefined)) {
     return { binding: 'simple' };
@@ -82,6 +92,10 @@ export function chooseInterface(card: AgentCard, { binding, version }: Interface
     offered: card.supportedInterfaces.map((one) => `${one.protocolBinding} ${one.protocolVersion}`),
     supported: PROTOCOL_VERSIONS,
   });
+}
+
+function isSpoken(binding: string): binding is 'JSONRPC' | 'HTTP+JSON' | 'GRPC' {
+  return binding === 'JSONRPC' || binding === 'HTTP+JSON' || binding === 'GRPC';
 }
 
 export class JsonRpcTransport implements Transport {

@@ -17,6 +17,7 @@ export const MAX_UNREAD = WINDOW_CHARS / EVENT_CHARS;
 interface Received {
   readonly event: NumberedEvent;
   readonly marked: boolean;
+  readonly chars: number;
 }
 
 export interface RemoteStreamListener {
@@ -31,6 +32,8 @@ export class RemoteStream implements AsyncIterator<NumberedEvent, undefined> {
   readonly #listener: RemoteStreamListener;
   readonly #waiting = new Fifo<Received>();
   #read = 0;
+  /** Of the events that wait, where they are measured. */
+  #chars = 0;
   #over = false;
   #error: EclipticError | undefined;
   #wake: (() => void) | undefined;
@@ -43,10 +46,14 @@ export class RemoteStream implements AsyncIterator<NumberedEvent, undefined> {
     return this.#waiting.length;
   }
 
-  push(event: NumberedEvent, marked: boolean): void {
-    if (this.#over) return;
-    this.#waiting.push({ event, marked });
+  /** False if the sender should have waited for the reader. */
+  push(event: NumberedEvent, marked: boolean, chars = 0): boolean {
+    if (this.#over) return true;
+    if (this.#chars >= WINDOW_CHARS) return false;
+    this.#chars += chars;
+    this.#waiting.push({ event, marked, chars });
     this.#wake?.();
+    return true;
   }
 
   /** Events that arrived before the end are still read. */
@@ -61,6 +68,7 @@ export class RemoteStream implements AsyncIterator<NumberedEvent, undefined> {
       const received = this.#waiting.shift();
       if (received) {
         this.#read++;
+        this.#chars -= received.chars;
         if (received.marked) this.#listener.read(this.#read);
         if (received.marked) this.#read = 0;
         return { value: received.event, done: false };

@@ -1,4 +1,4 @@
-import { ITEM, type Item, malformed } from '../../network/peers/wire.js';
+import { type Item, malformed } from '../../network/peers/wire.js';
 import { EclipticError } from '../../runtime/errors.js';
 
 /** Longer items travel in parts, so that they do not block those behind them. */
@@ -8,20 +8,22 @@ const MAX_PARTS = 64;
 
 /** Sends items of any length up to the limit. To one node, one long item is sent at a time. */
 export class ItemSender {
+  readonly #kind: string;
   readonly #send: (node: string, text: string) => Promise<void>;
   readonly #long = new Map<string, Promise<void>>();
 
-  constructor(send: (node: string, text: string) => Promise<void>) {
+  constructor(kind: string, send: (node: string, text: string) => Promise<void>) {
+    this.#kind = kind;
     this.#send = send;
   }
 
   async send(node: string, item: readonly unknown[]): Promise<void> {
-    return this.#sendWhole(node, JSON.stringify([ITEM.edge, ...item]));
+    return this.#sendWhole(node, JSON.stringify([this.#kind, ...item]));
   }
 
   /** An item whose value is JSON text already. */
   async sendText(node: string, item: readonly unknown[], value: string, marked: boolean): Promise<void> {
-    const head = JSON.stringify([ITEM.edge, ...item]).slice(0, -1);
+    const head = JSON.stringify([this.#kind, ...item]).slice(0, -1);
     return this.#sendWhole(node, `${head},${value},${marked}]`);
   }
 
@@ -47,15 +49,20 @@ export class ItemSender {
   /** Each part waits for the one before it, which leaves room for the items of others. */
   async #sendParts(node: string, text: string): Promise<void> {
     for (let at = 0; at < text.length; at += PART_CHARS) {
-      await this.#send(node, JSON.stringify([ITEM.edge, 'part', text.slice(at, at + PART_CHARS)]));
+      await this.#send(node, JSON.stringify([this.#kind, 'part', text.slice(at, at + PART_CHARS)]));
     }
-    await this.#send(node, JSON.stringify([ITEM.edge, 'whole']));
+    await this.#send(node, JSON.stringify([this.#kind, 'whole']));
   }
 }
 
 /** Puts a long item of one node together. */
 export class PartReader {
+  readonly #kind: string;
   #parts: string[] = [];
+
+  constructor(kind: string) {
+    this.#kind = kind;
+  }
 
   add(part: string): void {
     if (this.#parts.length >= MAX_PARTS) throw malformed('an item has too many parts');
@@ -71,7 +78,7 @@ export class PartReader {
     } catch {
       throw malformed('an item in parts is not JSON');
     }
-    const isWhole = Array.isArray(item) && item[0] === ITEM.edge && item[1] !== 'part' && item[1] !== 'whole';
+    const isWhole = Array.isArray(item) && item[0] === this.#kind && item[1] !== 'part' && item[1] !== 'whole';
     if (!isWhole) throw malformed('an item in parts is wrong');
     return item as unknown as Item;
   }

@@ -16,8 +16,9 @@ import type { ListTasksResponse } from '../protocol/types.js';
 import type { EventStream } from '../server/event-stream.js';
 import type { Operation, OtherNodes, Outcome, RequestTerms } from '../server/operations.js';
 import type { AgentRequest } from '../server/task-service.js';
-import { EdgeExchange, type Question, unreachable } from './edge-exchange.js';
+import { edgeProtocol, type Question } from './edge-question.js';
 import { fitList, mergeLists } from './merge-lists.js';
+import { OperationExchange, unreachable } from './operation-exchange.js';
 
 export interface MeshEdgeComponents {
   runtime: Runtime;
@@ -73,14 +74,14 @@ const ListSchema = z.object({
  */
 export class MeshEdge implements OtherNodes {
   readonly #components: MeshEdgeComponents;
-  readonly #exchange: EdgeExchange;
+  readonly #exchange: OperationExchange<Question>;
   readonly #shares = new FairShares(UNDER_WAY);
   #own: OwnTasks | undefined;
 
   constructor(components: MeshEdgeComponents) {
     this.#components = components;
     const answer = (question: Question, onGone: RequestTerms['onGone']) => this.#answer(question, onGone);
-    this.#exchange = new EdgeExchange({ ...components, answer });
+    this.#exchange = new OperationExchange({ ...components, answer }, edgeProtocol(components.network));
     components.network.handle(this.#exchange);
   }
 

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server as NetServer, type Socket } from 'node:net';
 import type {
   Server,
+  ServerCredentials,
   ServerUnaryCall,
   ServerWritableStream,
   sendUnaryData,
@@ -11,18 +12,24 @@ import type { CallerAuth } from '../../http/auth/caller-auth.js';
 import { MAX_BODY_BYTES } from '../../http/server/http-server.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
-import { EXTENSIONS_HEADER, negotiateVersion, writeExtensions } from '../protocol/headers.js';
+import { A2AServiceDefinition, fromProto, type GrpcPackages, loadGrpc } from '../client/grpc-service.js';
+import { EXTENSIONS_HEADER, writeExtensions } from '../protocol/headers.js';
 import { isStreaming, METHODS, type Method } from '../protocol/json-rpc.js';
 import { type BindingComponents, metadataIn } from '../server/json-rpc-binding.js';
 import { type Outcome, type RequestTerms, tenantIn } from '../server/operations.js';
-import { readEnvelope, VERSION } from '../server/request-context.js';
-import { A2AServiceDefinition, fromProto, loadGrpc } from './service-definition.js';
+import { readEnvelope, requireNewest, VERSION } from '../server/request-context.js';
 
 export interface GrpcInit {
   /** 0 for any free port. */
   port: number;
   /** Required unless the host is loopback. */
-  tls?: { cert: string; key: string } | undefined;
+  tls?:
+    | {
+        cert: string;
+        key: string /** Callers must have a certificate of one of these authorities. */;
+        clientCa?: string;
+      }
+    | undefined;
 }
 
 export interface GrpcBindingComponents extends BindingComponents {
@@ -38,6 +45,12 @@ const MAX_STREAMS = 1_000;
 const MAX_CONNECTIONS = 1_024;
 /** The share of the process's descriptors. */
 const DESCRIPTOR_PART = 1 / 8;
+
+function secured({ grpc }: GrpcPackages, { cert, key, clientCa }: NonNullable<GrpcInit['tls']>): ServerCredentials {
+  const pair = { cert_chain: Buffer.from(cert), private_key: Buffer.from(key) };
+  const authorities = clientCa === undefined ? null : Buffer.from(clientCa);
+  return grpc.ServerCredentials.createSsl(authorities, [pair], clientCa !== undefined);
+}
 
 /** A2A over gRPC: the same operations, with the token in the metadata. */
 export class GrpcBinding {
@@ -68,9 +81,7 @@ export class GrpcBinding {
       'grpc.max_receive_message_length': MAX_BODY_BYTES,
       'grpc.max_concurrent_streams': MAX_STREAMS,
     });
-    const credentials = tls
-      ? ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.cert), private_key: Buffer.from(tls.key) }])
-      : ServerCredentials.createInsecure();
+    const credentials = tls ? secured(packages, tls) : ServerCredentials.createInsecure();
     const name = host.includes(':') ? `[${host}]` : host;
     // The library accepts any number of connections, so they are accepted here and passed on.
     const injector = server.createConnectionInjector(credentials);
@@ -165,7 +176,7 @@ export class GrpcBinding {
     const header = (name: string) => call.metadata.get(name)[0]?.toString();
     const { principal, token } = await callerAuth.admit(header('authorization'), 'tasks');
     if (token !== undefined) this.#endWith(token, call);
-    requireVersion(header(VERSION));
+    requireNewest(header(VERSION), 'gRPC');
     const onGone = (callback: () => void) => {
       call.on('cancelled', callback);
       return () => call.off('cancelled', callback);
@@ -188,13 +199,4 @@ export class GrpcBinding {
     call.on('close', stop);
     call.on('finish', stop);
   }
-}
-
-/** The service is that of 1.0 only. */
-function requireVersion(said: string | undefined): void {
-  if (said === undefined || said === '' || negotiateVersion(said) === '1.0') return;
-  throw new EclipticError('VERSION_NOT_SUPPORTED', 'gRPC is served in version 1.0 only', {
-    requested: said,
-    supported: ['1.0'],
-  });
 }

@@ -133,7 +133,8 @@ function readHeader({ protected: text }: AgentCardSignature): SignatureHeader | 
   const { alg, kid, jku, crit, [PARTIAL]: partial } = header as Record<string, unknown>;
   if (typeof alg !== 'string' || typeof kid !== 'string') return 'the protected header lacks alg or kid';
   if (crit !== undefined) return 'the protected header asks for extensions that are not known';
-  if (partial !== undefined) return `the signature leaves out ${cutText(String(partial), 64)}`;
+  if (partial !== undefined)
+    return `the signature leaves out ${typeof partial === 'string' ? cutText(partial, 64) : 'a part'}`;
   return { alg, kid, jku: typeof jku === 'string' ? jku : undefined };
 }
 

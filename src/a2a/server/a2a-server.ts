@@ -1,5 +1,6 @@
 import type { Agent } from '../../agent/agent.js';
 import { TaskCall } from '../../agent/task-call.js';
+import type { TaskOpening } from '../../agent/task-messages.js';
 import { OPERATOR } from '../../http/auth/caller-auth.js';
 import type { Route } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
@@ -35,11 +36,31 @@ import type { TaskTimeLimits } from './task-terms.js';
 type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles'>;
 
 /** The agent that a task names, one with its skill, or the first with a project that takes tasks. */
-function chooseAgent(components: ChoiceComponents, { agent, skill, caller }: AgentRequest): string {
+function chooseAgent(components: ChoiceComponents, wanted: AgentRequest): string {
+  const { registry } = components;
+  const chosen = choose(components, wanted);
+  const { caller } = wanted;
+  if (caller === undefined || !isPeers(caller)) return chosen;
+  const source = registry.entry(caller);
+  if (!source) throw new EclipticError('SENDER_REFUSED', `${caller} is not known at this node`, { agentId: caller });
+  const target = registry.entry(chosen)!;
+  // An agent in a sandbox that could not answer is seen by nobody outside.
+  if (!registry.policy.judgeAnswer(target, source).allowed) throw notFound(wanted.agent ?? wanted.skill ?? '');
+  const decision = registry.policy.ask(source, target, 'request');
+  if (decision.allowed) return chosen;
+  throw new EclipticError(decision.code, decision.reason);
+}
+
+/** An agent of another node asks by itself. This node lends it its name with none of the others. */
+function isPeers(caller: string | undefined): boolean {
+  return caller?.includes('@') === true;
+}
+
+function choose(components: ChoiceComponents, { agent, skill, caller }: AgentRequest): string {
   const { profiles, registry } = components;
   if (agent !== undefined) {
-    const found = registry.candidate(agent);
-    if (isHidden(registry, found.address, caller)) throw notFound(agent);
+    const found = isPeers(caller) ? registry.ownEntry(agent) : registry.candidate(agent);
+    if (!found || isHidden(registry, found.address, caller)) throw notFound(agent);
     return staffed(found, skill === undefined ? [] : [skill]);
   }
   if (skill !== undefined) return agentsWithSkill(components, skill, caller)[0]!;
@@ -72,7 +93,10 @@ function agentsWithSkill(
   skill: string,
   caller: string | undefined,
 ): readonly string[] {
-  const isOpen = (name: string) => registry.entry(name) !== undefined && !isHidden(registry, name, caller);
+  const isOpen = (name: string) => {
+    const entry = isPeers(caller) ? registry.ownEntry(name) : registry.entry(name);
+    return entry !== undefined && !isHidden(registry, name, caller);
+  };
   // The node's own tools have no agent that could take a task.
   const tools = mcp.list('tool', OPERATOR).filter(({ owner }) => isOpen(owner));
   const tool = tools.find((entry) => entry.fullName === skill || entry.key === skill);
@@ -83,6 +107,11 @@ function agentsWithSkill(
   if (open.length > 0) return open.toSorted(byPreference).map(({ address }) => address);
   if (able[0]) return [staffed(able[0], [skill])];
   throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
+}
+
+/** The worker learns which agent of another node asks: the caller here only stands for it. */
+function askedBy(owner: string, opening: TaskOpening): TaskOpening {
+  return owner.includes('@') ? { ...opening, asker: owner } : opening;
 }
 
 /** Throws `NO_WORKER` for an agent that takes no tasks. */
@@ -146,7 +175,7 @@ export class A2AServer {
       ...components,
       nodeKey: components.registry.nodeKey,
       startCall: ({ owner, agent, asked }, opening, listener) =>
-        new TaskCall(runtime, components.callerAgent(owner, asked?.sandbox), agent, opening, listener),
+        new TaskCall(runtime, components.callerAgent(owner, asked?.sandbox), agent, askedBy(owner, opening), listener),
       limits,
       chooseAgent: (wanted) => chooseAgent(components, wanted),
       onTask: (stored, resumed) =>

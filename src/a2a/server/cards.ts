@@ -117,6 +117,21 @@ export class Cards {
     return this.#published(`extended ${viewer.address} ${baseUrl}`, () => this.#node(baseUrl, viewer)).signed;
   }
 
+  /** The card of an agent, or of the node, for a binding that proves by itself who asks. */
+  presented(
+    agent: string | undefined,
+    viewer: Party,
+    supportedInterfaces: AgentCard['supportedInterfaces'],
+  ): AgentCard {
+    const key = agent === undefined ? `for ${viewer.address}` : `of ${agent}`;
+    const build = (): AgentCard => {
+      const card = agent === undefined ? this.#node('', viewer) : this.describe({ id: agent }, '');
+      const { securitySchemes, securityRequirements, ...open } = card;
+      return { ...open, supportedInterfaces };
+    };
+    return this.#published(`presented ${key}`, build).signed;
+  }
+
   /** The unsigned card of an agent of this node; `facts` override the node's own. */
   describe(facts: AgentFacts, baseUrl: string): AgentCard {
     const { id } = facts;
@@ -168,9 +183,11 @@ export class Cards {
     });
   }
 
-  /** Public cards leave out sandboxed agents. */
+  /** Public cards leave out sandboxed agents. An agent of another node asks third nodes for the cards of theirs. */
   #isOpen(owner: string, viewer: Party): boolean {
-    return viewer !== ANONYMOUS || this.#components.registry.entry(owner)?.sandboxId === undefined;
+    const entry = this.#components.registry.entry(owner);
+    if (viewer.node !== undefined && entry?.node !== undefined) return false;
+    return viewer !== ANONYMOUS || entry?.sandboxId === undefined;
   }
 
   #published(key: string, build: () => AgentCard): PublishedCard {

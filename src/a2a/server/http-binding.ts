@@ -61,7 +61,7 @@ export class HttpBinding implements Route {
 }
 
 /** The first segment may be a tenant. */
-function operationAt(verb: string, path: string): Operation {
+export function operationAt(verb: string, path: string): Operation {
   const segments = path
     .split('/')
     .filter((segment) => segment !== '')

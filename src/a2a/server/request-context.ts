@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Exchange } from '../../http/server/http-server.js';
+import { EclipticError } from '../../runtime/errors.js';
 import { DELEGATION_HEADER, readDelegation } from '../protocol/delegation.js';
 import {
   activateExtensions,
@@ -72,6 +73,15 @@ export function contextOf(
     after: (taskId) => readCursor(header('last-event-id') ?? query.get('lastEventId') ?? undefined, taskId),
   };
   return { version, terms };
+}
+
+/** For the bindings that 1.0 brought. */
+export function requireNewest(said: string | undefined, binding: string): void {
+  if (said === undefined || said === '' || negotiateVersion(said) === '1.0') return;
+  throw new EclipticError('VERSION_NOT_SUPPORTED', `${binding} is served in version 1.0 only`, {
+    requested: said,
+    supported: ['1.0'],
+  });
 }
 
 export function goneOf(response: ServerResponse): RequestTerms['onGone'] {

@@ -93,7 +93,7 @@ class V03Rest extends V03Dialect {
 
   protected fromTaskPush(value: unknown, place: Place): Fields {
     const { name, pushNotificationConfig } = readObject(value, place);
-    const [, taskId] = /^tasks\/([^/]+)/.exec(String(name)) ?? [];
+    const [, taskId] = (typeof name === 'string' && /^tasks\/([^/]+)/.exec(name)) || [];
     return { ...fromPushConfig(pushNotificationConfig, within(place, 'pushNotificationConfig')), taskId };
   }
 

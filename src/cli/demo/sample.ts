@@ -1,7 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** A shop in four files. `prices.mjs` ignores the quantity, and its test says so. */
+/** In two parts, so that a review of this program does not take it for a secret. */
+const TOKEN = ['ghp', 'k9Qz7RmW2xVb5Tn8Lc4Jd6Hf3Gs1Py0aEuXi'].join('_');
+
+/**
+ * A shop in six files. `prices.mjs` ignores the quantity, and its test says so; `orders.mjs` has a token in it, and
+ * imports `invoice.mjs`, which imports it.
+ */
 const SHOP: Readonly<Record<string, string>> = {
   'prices.mjs': `export function total(items) {
   return items.reduce((sum, { price }) => sum + price, 0);
@@ -19,6 +25,17 @@ const SHOP: Readonly<Record<string, string>> = {
   return Math.round(total * (1 + rate) * 100) / 100;
 }
 `,
+  'orders.mjs': `import { invoice } from './invoice.mjs';
+
+const token = '${TOKEN}';
+export const headers = () => ({ authorization: token });
+export const order = (items) => ({ items, invoice: invoice(items) });
+`,
+  'invoice.mjs': `import { headers } from './orders.mjs';
+import { total } from './prices.mjs';
+
+export const invoice = (items) => ({ total: total(items), headers: headers() });
+`,
   'prices.test.mjs': testOf('prices', 'total', ['total([{ price: 3, quantity: 2 }, { price: 4, quantity: 1 }]), 10']),
   'discount.test.mjs': testOf('discount', 'discounted', ['discounted(50, 10), 45', 'discounted(9.99, 0), 9.99']),
   'shipping.test.mjs': testOf('shipping', 'shipping', ['shipping(50), 0', 'shipping(49.99), 4.9']),
@@ -35,19 +52,6 @@ ${equal.map((pair) => `  strictEqual(${pair});`).join('\n')}
 });
 `;
 }
-
-/** Lists the functions that each file exports. */
-const OUTLINE = `import { readdirSync, readFileSync } from 'node:fs';
-const outline = {};
-for (const file of readdirSync('.').filter((name) => name.endsWith('.mjs') && !name.endsWith('.test.mjs'))) {
-  const lines = readFileSync(file, 'utf8').split('\\n');
-  outline[file] = lines.flatMap((line, at) => {
-    const [, name] = /^export function (\\w+)/.exec(line) ?? [];
-    return name ? [\`\${name}, line \${at + 1}\`] : [];
-  });
-}
-console.log(JSON.stringify(outline));
-`;
 
 /** Runs the test file that the task names, and fails if a test fails. */
 const TEST = `import { spawnSync } from 'node:child_process';
@@ -128,11 +132,16 @@ console.log('written down');
 `;
 
 const PROGRAMS: Readonly<Record<string, string>> = {
-  'outline.mjs': OUTLINE,
   'test.mjs': TEST,
   'fixer.mjs': FIXER,
   'note.mjs': NOTE,
 };
+
+/** What the tools of the roster find in the shop. */
+export const FAULTS = [
+  { rule: 'secret/github-token', file: 'orders.mjs', line: 3 },
+  { rule: 'import/cycle', file: 'invoice.mjs', line: 1 },
+] as const;
 
 export const TEST_FILES = Object.keys(SHOP).filter((file) => file.endsWith('.test.mjs'));
 
@@ -140,7 +149,7 @@ export interface Sample {
   /** The repository that the agents work on. */
   readonly shop: string;
   /** The path of a worker's program. */
-  program(name: 'outline' | 'test' | 'fixer' | 'note'): string;
+  program(name: 'test' | 'fixer' | 'note'): string;
 }
 
 /** Writes the sample repository, and beside it the programs of the workers. */

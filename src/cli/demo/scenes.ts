@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import type { WaitingItem } from '../../http/dashboard/facts.js';
 import type { Config } from '../../node/config/schema.js';
 import type { SwarmDetail } from '../../node/control/rows.js';
+import type { ToolReport } from '../../roster/tools/tool-report.js';
 import { wait, within } from '../../runtime/async.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { DemoNode } from './demo-nodes.js';
-import { type Sample, TEST_FILES } from './sample.js';
+import { FAULTS, type Sample, TEST_FILES } from './sample.js';
 
 /** For each wait of the demo; a busy machine may need long. */
 const DEFAULT_LIMIT_MS = 45_000;
@@ -15,17 +16,26 @@ const POLL_MS = 50;
 
 const PLAN = `name: fix-the-shop
 tasks:
-  - id: outline
-    description: List the functions of the shop.
-    agent: uranus
+  - id: secrets
+    description: Look for keys and passwords.
+    capabilities: [security.review]
+    input: { workspace: . }
+  - id: imports
+    description: Follow the imports.
+    agent: jupiter
+    input: { workspace: ., tool: imports }
   - id: fix
     description: The total ignores quantities. Fix prices.mjs.
     agent: mars
-    dependsOn: [outline]
   - id: check
     description: Run prices.test.mjs.
     capabilities: [testing.unit]
     dependsOn: [fix]
+  - id: report
+    description: Write one report of what was found.
+    agent: uranus
+    dependsOn: [secrets, imports]
+    input: { tool: summary }
 `;
 
 const MEMO = 'The shop is fixed. Tell accounting.';
@@ -59,6 +69,7 @@ export class DemoScenes {
   readonly #desktop: DemoNode;
   readonly #server: DemoNode;
   readonly #components: SceneComponents;
+  #review = '';
 
   constructor(components: SceneComponents) {
     this.#components = components;
@@ -68,18 +79,18 @@ export class DemoScenes {
       args: [sample.program(name)],
       cwd: sample.shop,
     });
-    const start = (name: string, agents: Config['agents']) =>
-      new DemoNode(name, folder, bootstrap, { roster: false, agents, sandbox: { enforced: true } });
+    const start = (name: string, agents: Config['agents'], more: Config = {}) =>
+      new DemoNode(name, folder, bootstrap, { roster: false, agents, sandbox: { enforced: true }, ...more });
     this.laptop = start('laptop', { sun: {}, earth: {}, intern: { sandbox: 'lab' } });
     this.#desktop = start('desktop', {
       mars: { acp: program('fixer') },
       saturn: { capabilities: ['testing.unit'], exec: program('test') },
       atlas: { exec: { ...program('note'), cwd: folder } },
     });
-    this.#server = start('server', {
-      uranus: { exec: program('outline') },
-      titan: { capabilities: ['testing.unit'], exec: program('test') },
-    });
+    const tester = { capabilities: ['testing.unit'], exec: program('test') };
+    // These three work by the tools of the roster.
+    const tools = { enceladus: {}, jupiter: {}, uranus: {} };
+    this.#server = start('server', { ...tools, titan: tester }, { workspaces: [sample.shop] });
   }
 
   /** The scenes, in their order. */
@@ -91,6 +102,11 @@ export class DemoScenes {
       { title: 'A message for a device that is off', perform: () => this.#mail() },
       { title: 'What the rules refuse', perform: () => this.#rules() },
     ];
+  }
+
+  /** The report that the plan made, in Markdown. */
+  get review(): string {
+    return this.#review;
   }
 
   get nodes(): readonly DemoNode[] {
@@ -106,10 +122,13 @@ export class DemoScenes {
       await node.call('join', { code });
       this.#say(`${node.name} joined with a one-time code`);
     }
-    const ready = ['mars', 'saturn', 'atlas', 'uranus', 'titan'];
+    const ready = ['mars', 'saturn', 'atlas', 'titan'];
+    const tools = ['enceladus', 'jupiter', 'uranus'];
     await this.#until('the agents of all devices are known and ready', async () => {
       const rows = await laptop.call('agents', {});
-      return ready.every((id) => rows.some((row) => row.id === id && row.state === 'ready'));
+      const are = (ids: readonly string[], state: string) =>
+        ids.every((id) => rows.some((row) => row.id === id && row.state === state));
+      return are(ready, 'ready') && are(tools, 'tools');
     });
     for (const node of this.nodes) {
       await this.#until(`${node.name} has links to both others`, async () => {
@@ -118,7 +137,10 @@ export class DemoScenes {
       });
     }
     const links = (await laptop.call('peers')).map(({ name, link }) => `${name} over ${link}`);
-    return [`the laptop is connected to ${links.join(' and ')}`, `it sees ${ready.length} agents of the other two`];
+    return [
+      `the laptop is connected to ${links.join(' and ')}`,
+      `it sees ${ready.length + tools.length} agents of the other two`,
+    ];
   }
 
   /** A plan whose second task needs the owner, who is at another device. */
@@ -127,7 +149,7 @@ export class DemoScenes {
     const { shop } = this.#components.sample;
     const before = readFileSync(join(shop, 'prices.mjs'), 'utf8');
     const { id } = await laptop.call('run.start', { text: PLAN, file: join(this.#components.folder, 'plan.yaml') });
-    this.#say('the plan begins: outline, fix, check');
+    this.#say('the plan begins: secrets, imports, fix, check, report');
     const item = await this.#until('the change waits for the owner', async () => {
       const { items } = await laptop.call('waiting', {});
       return items.find(({ kind }) => kind === 'approval');
@@ -145,11 +167,29 @@ export class DemoScenes {
     });
     for (const { id: task, by, phase } of ended.tasks) this.#say(`${task}: ${phase}, by ${this.#nameOf(by)}`);
     if (ended.status !== 'done') throw notSeen(`the plan is done, but it is ${ended.status}`);
+    const results = await this.#resultsOf(id);
+    const found = ['secrets', 'imports'].flatMap((task) => (results[task] as ToolReport).findings);
+    for (const fault of FAULTS) {
+      if (!found.some(({ rule, file, line }) => rule === fault.rule && file === fault.file && line === fault.line))
+        throw notSeen(`the tools find ${fault.rule} in ${fault.file}:${fault.line}`);
+    }
+    for (const { file, line, message } of found) this.#say(`found: ${file}:${line} ${message}`);
+    this.#review = String(results.report);
     return [
       where,
       ...changedLines(item),
       ...ended.tasks.map(({ id: task, by }) => `${task} was done by ${this.#nameOf(by)}`),
+      ...found.map(({ file, line, message }) => `${file}:${line}: ${message}`),
     ];
+  }
+
+  /** The results of a run, by task. */
+  async #resultsOf(id: string): Promise<Record<string, unknown>> {
+    const texts = new Map<string, string>();
+    await this.laptop.call('run.report', { id }, (piece) => {
+      if (piece.event === 'result') texts.set(piece.id, `${texts.get(piece.id) ?? ''}${piece.json}`);
+    });
+    return Object.fromEntries([...texts].map(([task, json]) => [task, JSON.parse(json)]));
   }
 
   /** A swarm loses the device that works for it. */

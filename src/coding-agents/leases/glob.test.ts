@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { tries } from '../../../test/evidence.js';
-import { literalGlob, normalGlob, overlaps } from './glob.js';
+import { coverOf, isSameGlob, literalGlob, normalGlob, overlaps } from './glob.js';
 
 /** Says in another way what a glob means. */
 function meaning(glob: string): RegExp {
@@ -94,6 +94,14 @@ describe('two globs', () => {
     const { user, system } = process.cpuUsage(started);
     expect((user + system) / 1_000).toBeLessThan(1_000);
     expect(() => normalGlob(choices(stars(100, 'a')))).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENTS' }));
+  });
+
+  it('keep their capital letters, and are compared without them [ON13.1]', () => {
+    expect(normalGlob('./Src\\README.md/')).toBe('Src/README.md');
+    expect(isSameGlob('Src/README.md', 'src/readme.md')).toBe(true);
+    expect([literalGlob('Src/[Id]'), overlaps('Src/**', 'sRC/a')]).toEqual(['Src/[[]Id]', true]);
+    expect(coverOf('Src/*.TS')('src/A.ts')).toBe(true);
+    expect(coverOf('Src/*.TS')('src/A.md')).toBe(false);
   });
 
   it('match a literal file name exactly', () => {

@@ -25,15 +25,12 @@ const ANY: CharSet = [
   [SLASH + 1, LAST],
 ];
 
-/**
- * The canonical form of a glob: relative to the repository, with slashes, in lower case and NFC, because some file
- * systems do not distinguish such names. A folder stands for everything in it.
- */
+/** The canonical form of a glob: relative to the repository, with slashes and in NFC. A folder stands for everything in it. */
 export function normalGlob(glob: string): string {
   const text = normalText(glob);
   const names = text.split('/').filter((name) => name !== '' && name !== '.');
   if (text.length > MAX_CHARS) throw refused(glob, `it is longer than ${MAX_CHARS} characters`);
-  if (/^([a-z]:|~)?\//.test(text) || names.includes('..')) throw refused(glob, 'it leads out of the repository');
+  if (/^([a-zA-Z]:|~)?\//.test(text) || names.includes('..')) throw refused(glob, 'it leads out of the repository');
   while (names.at(-1) === '**') names.pop();
   const normal = names.length === 0 ? '**' : names.join('/');
   if (weightOf(normal) > MAX_EXPANDED_CHARS) {
@@ -51,7 +48,16 @@ export function isNormalGlob(text: string): boolean {
 }
 
 function normalText(path: string): string {
-  return path.normalize('NFC').toLowerCase().replaceAll('\\', '/');
+  return path.normalize('NFC').replaceAll('\\', '/');
+}
+
+/** Some file systems take capital letters for small ones, so globs that differ in nothing else stand for the same files. */
+function folded(glob: string): string {
+  return glob.toLowerCase();
+}
+
+export function isSameGlob(one: string, other: string): boolean {
+  return folded(one) === folded(other);
 }
 
 /** The glob that matches exactly this path. */
@@ -61,9 +67,9 @@ export function literalGlob(path: string): string {
 
 /** Tells of a path whether the glob matches it. Paths with another beginning are told without a comparison. */
 export function coverOf(glob: string): (path: string) => boolean {
-  const [beginning = ''] = /^[^*?[{]*/.exec(glob)!;
+  const [beginning = ''] = /^[^*?[{]*/.exec(folded(glob))!;
   return (path) => {
-    const literal = literalGlob(path);
+    const literal = folded(literalGlob(path));
     const canMatch = literal.startsWith(beginning) || beginning.startsWith(`${literal}/`) || literal.includes('[');
     return canMatch && overlaps(glob, literal);
   };
@@ -83,8 +89,8 @@ export function overlaps(one: string, other: string): boolean {
     compared.set(key, known);
     return known;
   };
-  const others = patterns(other);
-  return patterns(one).some((mine) => others.some((theirs) => meet(mine, theirs, same)));
+  const others = patterns(folded(other));
+  return patterns(folded(one)).some((mine) => others.some((theirs) => meet(mine, theirs, same)));
 }
 
 function patterns(glob: string): Pattern[] {

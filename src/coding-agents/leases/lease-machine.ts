@@ -1,6 +1,6 @@
 import { splitAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { overlaps, weightOf } from './glob.js';
+import { isSameGlob, overlaps, weightOf } from './glob.js';
 import { type Lease, MAX_LEASES_PER_REPOSITORY, type Operation, type Outcome, type Take } from './lease-wire.js';
 
 export interface LeaseState {
@@ -33,7 +33,7 @@ export function step(before: LeaseState, operation: Operation, circumstances: Ci
   if (isTake(operation)) return take(state, operation, circumstances);
   const chosen = state.leases.filter(({ id, holder, glob }) => {
     if (operation.kind === 'revoke') return operation.id === id;
-    return holder === operation.holder && (operation.globs?.includes(glob) ?? true);
+    return holder === operation.holder && (operation.globs?.some((one) => isSameGlob(one, glob)) ?? true);
   });
   const others = state.leases.filter((lease) => !chosen.includes(lease));
   const outcome = { leases: chosen, conflicts: [], reclaimed: [] };
@@ -60,9 +60,9 @@ function take(
   const conflicts = met.filter(({ lease }) => !isGone(lease.holder));
   const reclaimed = [...new Set(met.map(({ lease }) => lease).filter((lease) => isGone(lease.holder)))];
   const own = state.leases.filter((lease) => lease.holder === holder);
-  const had = own.filter((lease) => wanted.some(({ glob }) => glob === lease.glob));
+  const had = own.filter((lease) => wanted.some(({ glob }) => isSameGlob(glob, lease.glob)));
   if (kind === 'check' || conflicts.length > 0) return { state, outcome: { leases: had, conflicts, reclaimed } };
-  const fresh = wanted.filter(({ glob }) => !own.some((lease) => lease.glob === glob));
+  const fresh = wanted.filter(({ glob }) => !own.some((lease) => isSameGlob(lease.glob, glob)));
   const left = state.leases.filter((lease) => !had.includes(lease) && !reclaimed.includes(lease));
   if (own.length + fresh.length > MAX_LEASES_PER_HOLDER || !hasRoom(left, holder, wanted.length)) {
     throw new EclipticError('QUEUE_FULL', 'too many leases at once; release some, or take one glob for many files');

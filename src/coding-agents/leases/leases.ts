@@ -5,6 +5,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Registers } from '../../store/shared/registers.js';
 import type { Store } from '../../store/store.js';
+import { isSameGlob } from './glob.js';
 import { type HeldLease, HeldLeases } from './held-leases.js';
 import { KeeperAuthority } from './keeper-authority.js';
 import type { LeaseAuthority } from './lease-authority.js';
@@ -218,7 +219,7 @@ export class Leases {
   /** The holder's own leases that an operation concerns. */
   #of(repository: string, { holder, globs }: { holder: string; globs?: readonly string[] }): HeldLease[] {
     const own = this.#held.all.filter((lease) => lease.repository === repository && lease.holder === holder);
-    return own.filter(({ glob }) => globs?.includes(glob) ?? true);
+    return own.filter(({ glob }) => globs?.some((one) => isSameGlob(one, glob)) ?? true);
   }
 
   label(repository: string, confirmed: boolean): LeaseLabel {

@@ -106,10 +106,17 @@ export class EditGuard {
     const found = await this.#locate(from, from);
     const place = found && radar.at(found.root);
     if (!found || !place) return [];
-    const { root } = found;
+    const { root, repository } = found;
     const others = place.agents.filter((agent) => !own.includes(agent));
     if (others.length === 0) return [];
-    if (!paths) return [{ type: 'git', command, holder: others[0]!, folder: root, paths: [] }];
+    const tell = (taken: readonly string[]) => {
+      const [by] = own;
+      if (by !== undefined) radar.stopped({ repository, folder: root, command, by, others, paths: taken });
+    };
+    if (!paths) {
+      tell([]);
+      return [{ type: 'git', command, holder: others[0]!, folder: root, paths: [] }];
+    }
     const written = this.#written.get(root);
     const meant = paths.map((path) => couldMean(path, { root, from }));
     const theirs = [...new Set([...place.files, ...(written?.keys() ?? [])])].filter((file) => {
@@ -118,6 +125,7 @@ export class EditGuard {
       return isTheirs && meant.some((isMeant) => isMeant(file));
     });
     if (theirs.length === 0) return [];
+    tell(theirs);
     return [{ type: 'git', command, holder: this.#writerOf(place, theirs[0]!, others), folder: root, paths: theirs }];
   }
 

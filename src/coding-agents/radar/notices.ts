@@ -21,15 +21,32 @@ interface Open {
   timer: Timer;
 }
 
+/** An operation of git that was stopped, because it would have taken HEAD, the index or changed files from other agents. */
+export interface StoppedOperation {
+  readonly repository: string;
+  readonly folder: string;
+  readonly command: string;
+  /** The addresses of the agent that was stopped, and of the others that work in the folder. */
+  readonly by: string;
+  readonly others: readonly string[];
+  /** The changed files of others that it would have overwritten; none where it would have moved HEAD or the index. */
+  readonly paths: readonly string[];
+}
+
+/** An agent that tries the same operation again is news after this time. */
+const SAME_MS = 60_000;
+const MAX_STOPPED = 1_000;
 /** Mail about further files of an overlap waits for this time. */
 const GATHER_MS = 2_000;
 const MAX_NAMED = 5;
 const MAX_LISTED = 50;
 
-/** Puts overlaps that concern this node on the event stream, once, and tells its agents by mail. */
+/** Puts overlaps and stopped operations that concern this node on the event stream, once, and tells its agents by mail. */
 export class Notices {
   readonly #components: NoticesComponents;
   readonly #open = new Map<string, Open>();
+  /** When it was told of. */
+  readonly #stopped = new Map<string, number>();
   #closed = false;
 
   constructor(components: NoticesComponents) {
@@ -46,6 +63,24 @@ export class Notices {
     else this.#tell(key, overlap);
   }
 
+  /** One event, and mail to the others; the agent that was stopped has its answer. */
+  stopped(operation: StoppedOperation): void {
+    const { runtime, observability, leases, display, device } = this.#components;
+    const { repository, folder, command, by, others, paths } = operation;
+    const key = JSON.stringify([folder, command, by]);
+    const now = runtime.now();
+    if (this.#closed || now - (this.#stopped.get(key) ?? Number.NEGATIVE_INFINITY) < SAME_MS) return;
+    this.#stopped.delete(key);
+    this.#stopped.set(key, now);
+    if (this.#stopped.size > MAX_STOPPED) this.#stopped.delete(this.#stopped.keys().next().value!);
+    const about = { repository: leases.nameOf(repository), folder, command, by, others, device };
+    const details = { ...about, paths: paths.slice(0, MAX_LISTED), pathCount: paths.length };
+    observability.emit({ type: 'radar', topic: 'radar.operation', details, timestamp: now });
+    const what = paths.length === 0 ? 'HEAD or the index' : pathsText(paths);
+    const text = `${display(by)} was stopped before "${oneLine(command, 120)}" in ${oneLine(folder, 120)}, where you work: it would have taken ${what} from you. Commit your work, or agree with mesh_send who goes on.`;
+    for (const other of others) this.#notify(other, text);
+  }
+
   close(): void {
     this.#closed = true;
     for (const { timer } of this.#open.values()) timer.cancel();
@@ -54,17 +89,22 @@ export class Notices {
 
   #tell(key: string, overlap: Overlap): void {
     if (this.#closed) return;
-    for (const [holder, text] of this.#texts(overlap)) {
-      this.#components.leases.notify(holder, text).catch((err: unknown) => {
-        this.#components.runtime.logger.error({ err, holder }, 'overlap notice not stored');
-      });
-    }
+    for (const [holder, text] of this.#texts(overlap)) this.#notify(holder, text);
     const paths = new Set<string>();
     const timer = this.#components.runtime.setTimer(() => {
       this.#open.delete(key);
       if (paths.size > 0) this.#tell(key, { ...overlap, paths: [...paths].sort() });
     }, GATHER_MS);
     this.#open.set(key, { paths, timer });
+  }
+
+  #notify(holder: string, text: string): void {
+    const { device, leases, runtime } = this.#components;
+    const name = holder.slice(0, holder.lastIndexOf('@'));
+    if (!holder.endsWith(`@${device}`) || !leases.participants.isHere(name)) return;
+    leases.notify(holder, text).catch((err: unknown) => {
+      runtime.logger.error({ err, holder }, 'radar notice not stored');
+    });
   }
 
   #concernsUs({ places, lease }: Overlap): boolean {
@@ -82,15 +122,12 @@ export class Notices {
     observability.emit({ type: 'radar', topic, details, timestamp: runtime.now() });
   }
 
-  /** The agents of this node that it concerns, and what each is told. */
+  /** The agents that it concerns, and what those of this node are told. */
   #texts({ places, lease, paths }: Overlap): Map<string, string> {
-    const { device, leases, display } = this.#components;
+    const { device, display } = this.#components;
     const texts = new Map<string, string>();
     const named = pathsText(paths);
-    const add = (holder: string, text: string) => {
-      const name = holder.slice(0, holder.lastIndexOf('@'));
-      if (holder.endsWith(`@${device}`) && leases.participants.isHere(name)) texts.set(holder, text);
-    };
+    const add = (holder: string, text: string) => texts.set(holder, text);
     for (const place of places) {
       const other = places.find((one) => one !== place);
       const text = lease

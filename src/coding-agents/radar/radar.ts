@@ -7,7 +7,7 @@ import { coverOf } from '../leases/glob.js';
 import type { Leases } from '../leases/leases.js';
 import { type DeviceRadar, MAX_PLACES } from './device-radar.js';
 import { MAX_WATCHED, type WatchBudget } from './folder-watch.js';
-import { Notices, type Spoken } from './notices.js';
+import { Notices, type Spoken, type StoppedOperation } from './notices.js';
 import { PlaceWatch } from './place-watch.js';
 import type { DirtyPlace } from './radar-machine.js';
 import { RadarPicture } from './radar-picture.js';
@@ -117,6 +117,11 @@ export class Radar {
   /** Calls back when `seen` changes. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
+  }
+
+  /** An operation of git in a folder of this node was stopped. */
+  stopped(operation: StoppedOperation): void {
+    this.#notices.stopped(operation);
   }
 
   /** Another device of the owner's says what has changed there. */

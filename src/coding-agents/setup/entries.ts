@@ -183,14 +183,16 @@ function indented(body: string, indent: string, unit: string, eol: string): stri
 /** A table of its own in a TOML file. Edited by hand rather than with a library: see docs/decisions/0050. */
 export function tomlEntry(table: string, lines: (server: ServerCommand) => readonly string[]): Entry {
   const header = `[${table}]`;
-  const spaced = table.replaceAll('.', '\\s*\\.\\s*');
+  // A key may be written with quotes.
+  const keys = table.split('.').map((key) => `(?:${key}|"${key}"|'${key}')`);
+  const spaced = keys.join('\\s*\\.\\s*');
   return {
     set(text = '', server) {
       const eol = text.includes('\r\n') ? '\r\n' : '\n';
       const block = [header, ...lines(server), ''].join(eol);
       const found = place(text);
       if (found) return text.slice(0, found.start) + block + text.slice(found.end);
-      assertFree(text);
+      assertFree(statementsOf(text));
       const gap = text === '' ? '' : text.endsWith('\n') ? eol : eol + eol;
       return text + gap + block;
     },
@@ -204,20 +206,63 @@ export function tomlEntry(table: string, lines: (server: ServerCommand) => reado
 
   /** From the table's header to the next header. */
   function place(text: string): { start: number; end: number } | undefined {
-    const start = new RegExp(`^[ \\t]*\\[${spaced}\\][ \\t]*(?:#.*)?$`, 'm').exec(text)?.index;
+    const statements = statementsOf(text);
+    const start = new RegExp(`^[ \\t]*\\[[ \\t]*${spaced}[ \\t]*\\][ \\t]*(?:#.*)?\\r?$`, 'm').exec(statements)?.index;
     if (start === undefined) return undefined;
-    const rest = text.slice(start + 1);
-    const next = /^[ \t]*\[/m.exec(rest.slice(rest.indexOf('\n') + 1));
-    if (rest.indexOf('\n') < 0 || !next) return { start, end: text.length };
-    return { start, end: start + 1 + rest.indexOf('\n') + 1 + next.index };
+    const lineEnd = statements.indexOf('\n', start);
+    const next = lineEnd < 0 ? -1 : statements.slice(lineEnd + 1).search(/^[ \t]*\[/m);
+    return { start, end: next < 0 ? text.length : lineEnd + 1 + next };
   }
 
-  /** TOML can write the same table inline or with dotted keys; such a file is left unchanged. */
-  function assertFree(text: string): void {
-    const [parent] = table.split('.');
-    if (!new RegExp(`^[ \\t]*(${parent}\\s*=|${spaced}\\s*[.=])`, 'm').test(text)) return;
-    throw invalid(`it has ${parent} in a form that is not changed here; add ${header} by hand`);
+  /** TOML can write the same table inline, with dotted keys or as a list; such a file is left unchanged. */
+  function assertFree(statements: string): void {
+    const [parent, ...own] = keys;
+    const name = own.join('\\s*\\.\\s*');
+    const [above = '', ...tables] = `\n${statements}`.split(/^(?=[ \t]*\[)/m);
+    const inParent = tables.filter((one) => new RegExp(`^[ \\t]*\\[[ \\t]*${parent}[ \\t]*\\]`).test(one));
+    const isTaken =
+      new RegExp(`^[ \\t]*${parent}[ \\t]*[.=]`, 'm').test(above) ||
+      new RegExp(`^[ \\t]*\\[\\[[ \\t]*(?:${parent}|${spaced})[ \\t]*\\]\\]`, 'm').test(statements) ||
+      inParent.some((one) => new RegExp(`^[ \\t]*${name}[ \\t]*[.=]`, 'm').test(one));
+    if (!isTaken) return;
+    throw invalid(`it has ${table.split('.')[0]} in a form that is not changed here; add ${header} by hand`);
   }
+}
+
+/** The text of a TOML file with spaces for what is within its lists, inline tables and long texts: no line there is a statement. */
+function statementsOf(text: string): string {
+  const pattern =
+    /"""(?:\\[\s\S]|[^\\])*?"{3,5}|'''[\s\S]*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[[{]|[\]}]|\n/g;
+  let blank = '';
+  let from = 0;
+  let depth = 0;
+  let isHeader = isHeaderAt(text, 0);
+  const keep = (to: number, isHidden: boolean) => {
+    const part = text.slice(from, to);
+    blank += isHidden ? part.replace(/[^\r\n]/g, ' ') : part;
+    from = to;
+  };
+  for (const { 0: token, index } of text.matchAll(pattern)) {
+    keep(index, depth > 0);
+    const end = index + token.length;
+    if (token === '\n') {
+      keep(end, false);
+      if (depth === 0) isHeader = isHeaderAt(text, end);
+    } else if (isHeader) keep(end, false);
+    else if (/^[[{]/.test(token)) {
+      keep(end, depth > 0);
+      depth++;
+    } else if (/^[\]}]/.test(token)) {
+      depth = Math.max(0, depth - 1);
+      keep(end, depth > 0);
+    } else keep(end, depth > 0 || /^("""|''')/.test(token));
+  }
+  keep(text.length, depth > 0);
+  return blank;
+}
+
+function isHeaderAt(text: string, at: number): boolean {
+  return /[ \t]*\[/y.test(text.slice(at, at + 200));
 }
 
 export function invalid(message: string): EclipticError {

@@ -3,6 +3,7 @@ import type { McpHttpHandler, Server, WebStandardStreamableHTTPServerTransport }
 import type { Entry } from '../../mcp/catalogue.js';
 import { createProtocolServer, loadSdk, type Sdk } from '../../mcp/protocol-server.js';
 import type { McpService } from '../../mcp/service.js';
+import type { ToolTasks } from '../../mcp/tool-tasks.js';
 import type { NameStyle } from '../../mcp/wire-names.js';
 import type { Party } from '../../mesh/policy.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -53,6 +54,7 @@ export async function answerWith(response: ServerResponse, answer: Response): Pr
 
 export interface McpEndpointInit {
   service: McpService;
+  tasks: ToolTasks;
   runtime: Runtime;
   style: NameStyle;
   name: string;
@@ -76,6 +78,8 @@ interface Session {
   readonly transport: WebStandardStreamableHTTPServerTransport;
   readonly server: Server;
   usedAt: number;
+  /** Open streams on which the client can be asked at any time. */
+  listening: number;
 }
 
 /**
@@ -134,8 +138,8 @@ export class McpEndpoint implements Route {
     return audience;
   }
 
-  #server(sdk: Sdk, principal: Party, tell?: 'legacy'): Server {
-    return createProtocolServer(sdk, { ...this.#init, principal, tell });
+  #server(sdk: Sdk, principal: Party, lasting?: { tell: 'legacy'; listening: () => boolean }): Server {
+    return createProtocolServer(sdk, { ...this.#init, principal, ...lasting });
   }
 
   /** A session belongs to the principal who began it; to others it does not exist. */
@@ -143,17 +147,22 @@ export class McpEndpoint implements Route {
     const { runtime } = this.#init;
     const known = audience.sessions.get(web.headers.get('mcp-session-id') ?? '');
     if (known) known.usedAt = runtime.now();
+    if (known && web.method === 'GET') {
+      known.listening++;
+      web.signal.addEventListener('abort', () => known.listening--);
+    }
     if (known || web.headers.has('mcp-session-id')) {
       return known ? known.transport.handleRequest(web) : new Response(null, { status: 404 });
     }
     if (audience.sessions.size >= MAX_SESSIONS) {
       throw new EclipticError('QUEUE_FULL', `${MAX_SESSIONS} sessions of ${audience.principal.address} are open`);
     }
-    const server = this.#server(sdk, audience.principal, 'legacy');
+    const listening = () => (audience.sessions.get(transport.sessionId ?? '')?.listening ?? 0) > 0;
+    const server = this.#server(sdk, audience.principal, { tell: 'legacy', listening });
     const transport = new sdk.WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => Buffer.from(runtime.bytes(24)).toString('base64url'),
       onsessioninitialized: (id) => {
-        audience.sessions.set(id, { transport, server, usedAt: runtime.now() });
+        audience.sessions.set(id, { transport, server, usedAt: runtime.now(), listening: 0 });
         this.#sweep ??= this.#sweepLater();
       },
       onsessionclosed: (id) => void audience.sessions.delete(id),

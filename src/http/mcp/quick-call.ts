@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { isWanted, needsInput } from '../../mcp/call.js';
+import { type CallOptions, isWanted, needsInput } from '../../mcp/call.js';
 import type { ToolDefinition } from '../../mcp/definitions.js';
 import { callFailure, failureData, protocolCode } from '../../mcp/failure.js';
 import {
@@ -11,12 +11,15 @@ import {
 } from '../../mcp/param-headers.js';
 import { withWordsSeen } from '../../mcp/result-text.js';
 import type { McpService } from '../../mcp/service.js';
+import { isTaskTool, modernTask } from '../../mcp/task-protocol.js';
+import type { ToolTasks } from '../../mcp/tool-tasks.js';
 import type { NameStyle } from '../../mcp/wire-names.js';
 import { type EclipticError, toEclipticError } from '../../runtime/errors.js';
 import { type Exchange, sendJson } from '../server/http-server.js';
 
 export interface QuickCallInit {
   service: McpService;
+  tasks: ToolTasks;
   style: NameStyle;
   name: string;
   version: string;
@@ -58,7 +61,7 @@ export async function serveQuickly(init: QuickCallInit, exchange: Exchange, body
     const ask = { kind: 'tool', name: entry.key, arguments: call.arguments } as const;
     const token = call.meta.progressToken;
     const level = call.meta[`${KEY}logLevel`];
-    const result = await service.call(entry, ask, {
+    const options: CallOptions = {
       caller: principal,
       signal: gone.signal,
       capabilities: call.meta[`${KEY}clientCapabilities`] as object,
@@ -72,7 +75,13 @@ export async function serveQuickly(init: QuickCallInit, exchange: Exchange, body
         // Without a level, a client wants no logs.
         if (isWanted(entry.level, level)) answer.notify('notifications/message', { ...entry });
       },
-    });
+    };
+    const task = isTaskTool(entry) && (await modernTask(init.tasks, entry, ask, options));
+    if (task) {
+      answer.result(task);
+      return true;
+    }
+    const result = await service.call(entry, ask, options);
     const seen = () => withWordsSeen(result as object, entry.definition as ToolDefinition);
     answer.result(needsInput(result) ? result : { ...seen(), resultType: 'complete' });
   } catch (error) {

@@ -116,9 +116,11 @@ async function readList(
 }
 
 /** The definition, or the reason why there is none. */
-function readDefinition(kind: Kind, item: unknown): Definition | string {
+export function readDefinition(kind: Kind, item: unknown): Definition | string {
   const given = (typeof item === 'object' && item !== null ? item : {}) as Record<string, unknown>;
-  const label = revealed(cutText(String(given.name ?? given.uri ?? 'one without a name'), 128));
+  const label = revealed(
+    cutText([given.name, given.uri].find((one) => typeof one === 'string') ?? 'one without a name', 128),
+  );
   const leftOut = (reason: string) => `${kind} "${label}" is left out: ${reason}`;
   const weight = weighJson(given, MAX_DEFINITION_BYTES);
   if (typeof weight !== 'number') return leftOut(`${weight.path} ${weight.problem}`.trim());

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type {
+  AddClientAuthentication,
   OAuthClientInformationContext,
   OAuthClientMetadata,
   OAuthClientProvider,
@@ -12,6 +13,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { JsonFile } from '../../system/files/private-file.js';
 import { type CredentialOwner, resolveSetting, type SecretSetting } from '../../system/secrets/credential-source.js';
 import type { Redactor } from '../../system/secrets/secret.js';
+import { loadClientSdk } from './client-sdk.js';
 
 /** Login settings from the configuration. */
 export interface OAuthSettings {
@@ -21,6 +23,13 @@ export interface OAuthSettings {
   /** The URL of a Client ID Metadata Document. */
   readonly clientMetadataUrl?: string | undefined;
   readonly scope?: string | undefined;
+  /** The node logs in as itself, without a user. */
+  readonly grant?: 'client_credentials' | undefined;
+  /** The client proves itself with this key (PKCS #8, PEM) in place of a secret. */
+  readonly privateKey?: SecretSetting | undefined;
+  readonly algorithm?: string | undefined;
+  /** The only authorization server that may be used. */
+  readonly issuer?: string | undefined;
 }
 
 export interface AttemptInit {
@@ -38,8 +47,10 @@ export interface AttemptInit {
 /** One login, or one renewal of tokens, for the SDK; lasting data goes to the credentials. */
 export class Attempt implements OAuthClientProvider {
   readonly clientMetadata: OAuthClientMetadata;
-  readonly redirectUrl: string;
+  readonly redirectUrl: string | undefined;
   readonly clientMetadataUrl?: string;
+  readonly addClientAuthentication?: AddClientAuthentication;
+  readonly prepareTokenRequest?: (scope?: string) => URLSearchParams;
   readonly #init: AttemptInit;
   #verifier: string | undefined;
   #discovery: OAuthDiscoveryState | undefined;
@@ -48,9 +59,17 @@ export class Attempt implements OAuthClientProvider {
 
   constructor(init: AttemptInit) {
     this.#init = init;
-    this.redirectUrl = init.redirectUrl;
-    const { clientMetadataUrl } = init.settings;
+    const { clientMetadataUrl, grant, privateKey, scope: configured } = init.settings;
     if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
+    if (privateKey !== undefined) this.addClientAuthentication = this.#sign;
+    if (grant === 'client_credentials') {
+      this.redirectUrl = undefined;
+      this.clientMetadata = { client_name: 'Ecliptic', redirect_uris: [], grant_types: [grant] };
+      this.prepareTokenRequest = (scope = configured) =>
+        new URLSearchParams({ grant_type: grant, ...(scope !== undefined && { scope }) });
+      return;
+    }
+    this.redirectUrl = init.redirectUrl;
     this.clientMetadata = {
       client_name: 'Ecliptic',
       redirect_uris: [init.redirectUrl],
@@ -67,7 +86,11 @@ export class Attempt implements OAuthClientProvider {
     { issuer }: OAuthClientInformationContext = { issuer: '' },
   ): Promise<StoredOAuthClientInformation | undefined> {
     const { clients } = this.#init.read();
-    const { clientId } = this.#init.settings;
+    const { clientId, issuer: allowed } = this.#init.settings;
+    if (allowed !== undefined && allowed.replace(/\/$/, '') !== issuer.replace(/\/$/, '')) {
+      const message = `it wants a login at ${issuer}, and its configuration allows ${allowed} only`;
+      throw new EclipticError('LOGIN_FAILED', message, { issuer });
+    }
     if (clientId !== undefined) {
       const bound = Object.keys(clients)[0] ?? issuer;
       if (bound !== issuer) {
@@ -79,11 +102,27 @@ export class Attempt implements OAuthClientProvider {
     }
     const known = Object.hasOwn(clients, issuer) ? clients[issuer] : undefined;
     // For a login, a registration counts only if the authorization server knows this redirect URL.
-    if (this.#init.state !== undefined) return known?.redirectUrl === this.redirectUrl ? known.client : undefined;
+    if (this.#init.state !== undefined)
+      return known && known.redirectUrl === this.redirectUrl ? known.client : undefined;
     // A renewal never registers a client without the user.
     if (!known) throw new EclipticError('LOGIN_REQUIRED', `nothing is known of a registration at ${issuer}`);
     return known.client;
   }
+
+  /** Proves the client with a signed assertion (RFC 7523). */
+  readonly #sign: AddClientAuthentication = async (headers, params, url, metadata) => {
+    const { settings, owner, redactor } = this.#init;
+    const { clientId = '', algorithm: alg = 'ES256' } = settings;
+    const { createPrivateKeyJwtAuth } = await loadClientSdk();
+    const privateKey = await resolveSetting(owner, settings.privateKey!);
+    redactor.add(privateKey);
+    await createPrivateKeyJwtAuth({ issuer: clientId, subject: clientId, privateKey, alg })(
+      headers,
+      params,
+      url,
+      metadata,
+    );
+  };
 
   /** Looked up for each use, so that a new value counts at once. */
   async #clientSecret(): Promise<string | undefined> {
@@ -95,7 +134,7 @@ export class Attempt implements OAuthClientProvider {
     const { read, write, redactor } = this.#init;
     if ('client_secret' in client && client.client_secret !== undefined) redactor.add(client.client_secret);
     const kept = read();
-    write({ ...kept, clients: { ...kept.clients, [issuer]: { redirectUrl: this.redirectUrl, client } } });
+    write({ ...kept, clients: { ...kept.clients, [issuer]: { redirectUrl: this.redirectUrl ?? '', client } } });
   }
 
   tokens(): StoredOAuthTokens | undefined {

@@ -57,8 +57,8 @@ export class Login implements AuthProvider {
     this.#init = init;
     const { tokens, clients } = this.#credentials;
     const secrets = Object.values(clients).map(({ client }) => ('client_secret' in client ? client.client_secret : ''));
-    const { clientSecret } = init.settings;
-    for (const secret of [tokens?.access_token, tokens?.refresh_token, ...secrets, clientSecret]) {
+    const { clientSecret, privateKey } = init.settings;
+    for (const secret of [tokens?.access_token, tokens?.refresh_token, ...secrets, clientSecret, privateKey]) {
       if (typeof secret === 'string' && secret !== '') components.redactor.add(secret);
     }
   }
@@ -81,11 +81,17 @@ export class Login implements AuthProvider {
     const sdk = await loadClientSdk();
     const { scope, resourceMetadataUrl } = sdk.extractWWWAuthenticateParams(response);
     this.#challenge = { scope, resourceMetadataUrl };
-    if (this.#credentials.tokens?.refresh_token === undefined) throw this.#required('its user has to log in');
+    if (!this.#isOwn && this.#credentials.tokens?.refresh_token === undefined)
+      throw this.#required('its user has to log in');
     this.#renewing ??= this.#renew(sdk).finally(() => {
       this.#renewing = undefined;
     });
     await this.#renewing;
+  }
+
+  /** The node logs in as itself, so no user is needed. */
+  get #isOwn(): boolean {
+    return this.#init.settings.grant !== undefined;
   }
 
   /** The error for a failure that concerns the login; undefined for others. */
@@ -98,6 +104,11 @@ export class Login implements AuthProvider {
 
   /** Begins a login; the caller sends the user to `target`. */
   async begin(state: string): Promise<Begun> {
+    if (this.#isOwn) {
+      const { server } = this.#init;
+      const message = `the node logs in to MCP server "${server}" with its own credentials, without a user`;
+      throw new EclipticError('LOGIN_FAILED', message, { server });
+    }
     const sdk = await loadClientSdk();
     const attempt = this.#attempt(state);
     const { tokens } = this.#credentials;
@@ -144,14 +155,17 @@ export class Login implements AuthProvider {
   /** Renews the tokens without a user; where that fails, only a login helps. */
   async #renew(sdk: ClientSdk): Promise<void> {
     const { resourceMetadataUrl } = this.#challenge;
+    const scope = this.#isOwn ? sdk.computeScopeUnion(this.#init.settings.scope, this.#challenge.scope) : undefined;
     const attempt = this.#attempt();
     const result = await sdk
       .auth(attempt, {
         serverUrl: this.#init.url,
         fetchFn: this.#fetch,
+        ...(scope !== undefined && { scope }),
         ...(resourceMetadataUrl && { resourceMetadataUrl }),
       })
       .catch((error: unknown) => {
+        if (this.#isOwn) throw this.#notAdmitted(this.#clean(error));
         throw this.#required(`its token could not be renewed (${this.#clean(error)})`);
       });
     if (result !== 'AUTHORIZED') throw this.#required('its login has expired');
@@ -205,8 +219,16 @@ export class Login implements AuthProvider {
     }
   }
 
+  /** No user can help: the configuration, or the authorization server, must change. */
+  #notAdmitted(reason: string): EclipticError {
+    const { server } = this.#init;
+    const message = `MCP server "${server}": the node could not log in with its client credentials: ${reason}`;
+    return new EclipticError('LOGIN_FAILED', message, { server });
+  }
+
   #required(reason: string): EclipticError {
     const { server } = this.#init;
+    if (this.#isOwn) return this.#notAdmitted(reason);
     const message = `MCP server "${server}": ${reason}; log in with: ${this.#command}`;
     return new EclipticError('LOGIN_REQUIRED', message, { server });
   }

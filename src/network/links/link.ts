@@ -18,6 +18,9 @@ export interface Link {
   send(frame: Uint8Array): boolean;
   /** Sets the listener, or replaces it by the next. Frames that come before the first one wait for it. */
   listen(listener: LinkListener): void;
+  /** Hands no more frames over until `resume`, and lets the other side wait. Absent where that cannot be done. */
+  pause?(): void;
+  resume?(): void;
   /** Sends the frames that wait, then closes both ends. */
   close(): void;
 }

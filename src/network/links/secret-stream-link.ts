@@ -63,6 +63,14 @@ export class SecretStreamLink implements Link {
     if (this.#closed) listener.onClose(this.#reason, this.#tampered);
   }
 
+  pause(): void {
+    if (this.#open) this.#stream.pause();
+  }
+
+  resume(): void {
+    if (this.#open && this.#listener) this.#stream.resume();
+  }
+
   close(): void {
     if (!this.#open) return;
     this.#reason = 'this end closed it';

@@ -807,7 +807,7 @@ describe('a caller that does not greet as it should', () => {
     for (const link of links) link.hello({ protocol: { min: 7, max: 9 } });
     await siege.pass();
     for (const link of links) {
-      const told = { protocol: { min: 1, max: 5 }, software: expect.stringMatching(/^ecliptic /) };
+      const told = { protocol: { min: 1, max: 6 }, software: expect.stringMatching(/^ecliptic /) };
       expect(link.frames).toEqual([['incompatible', told]]);
       expect(link.closed).toBe(true);
     }

@@ -1,3 +1,4 @@
+import { STAND_IN_PROTOCOL } from '../../mesh/registry-index.js';
 import type { AgentCard } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
 import {
@@ -94,7 +95,10 @@ export class CardExchange implements PeerProtocol {
 
   announce(): readonly string[] {
     const { registry, membership } = this.#components;
-    const isOpen = (card: AgentCard) => permits(membership.grant, card) && !registry.policy.isConfined(card.id);
+    const isOpen = (card: AgentCard) =>
+      permits(membership.grant, card) &&
+      !registry.policy.isConfined(card.id) &&
+      !card.protocols.includes(STAND_IN_PROTOCOL);
     const cards = registry.getLocalCards().filter(isOpen);
     return [`["${ITEM.cards}","last",[${cards.map((card) => this.#announcement(card).text).join(',')}]]`];
   }
@@ -230,6 +234,7 @@ export class CardExchange implements PeerProtocol {
 
   #mayKnow(peer: Peer, card: AgentCard): boolean {
     const { registry, membership } = this.#components;
+    if (card.protocols.includes(STAND_IN_PROTOCOL)) return false;
     if (!permits(membership.grant, card) || Buffer.byteLength(this.#announcement(card).text) > MAX_CARD_BYTES)
       return false;
     return registry.mayAnnounce(card, peer.node, peer.grant?.sandboxes);

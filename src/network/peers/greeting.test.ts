@@ -121,12 +121,12 @@ describe('protocol versions', () => {
   it('that have nothing in common make both sides say so, with an explanation and without a security event', async () => {
     const releases = await TwoReleases.start();
     await releases.join();
-    releases.ahead = 5;
+    releases.ahead = 6;
     releases.cut();
     await releases.nodes.until(() => releases.states().every((state) => state === 'incompatible'));
     const [old, later] = releases.reasons();
-    expect(old).toMatch(/it runs ecliptic \S+, which speaks protocol 6 to 10; this node runs ecliptic \S+, .* 1 to 5/);
-    expect(later).toMatch(/it runs ecliptic \S+, which speaks protocol -4 to 0; this node/);
+    expect(old).toMatch(/it runs ecliptic \S+, which speaks protocol 7 to 12; this node runs ecliptic \S+, .* 1 to 6/);
+    expect(later).toMatch(/it runs ecliptic \S+, which speaks protocol -5 to 0; this node/);
     for (const node of [releases.old, releases.later]) {
       const about = node.network.diagnose().filter(({ level }) => level === 'problem');
       expect(about).toEqual([expect.objectContaining({ text: expect.stringMatching(/incompatible, it runs/) })]);
@@ -137,7 +137,7 @@ describe('protocol versions', () => {
   it('that have nothing in common are not tried again and again', async () => {
     const releases = await TwoReleases.start();
     await releases.join();
-    releases.ahead = 5;
+    releases.ahead = 6;
     releases.cut();
     await releases.nodes.until(() => releases.states().every((state) => state === 'incompatible'));
     const calls = releases.calls.length;
@@ -150,7 +150,7 @@ describe('protocol versions', () => {
   it('that fit again after an upgrade connect the same two nodes', async () => {
     const { nodes, victim, member } = await startAcquainted();
     const before = member.call(victim);
-    before.hello({ protocol: { min: 6, max: 7 } });
+    before.hello({ protocol: { min: 7, max: 8 } });
     await nodes.runtime.advance(0);
     expect(victim.network.list()).toMatchObject([{ node: member.key, state: 'incompatible' }]);
     await nodes.runtime.advance(11_000);
@@ -173,7 +173,7 @@ describe('protocol versions', () => {
   });
 
   it.each([
-    ['later', { min: 6, max: 9 }],
+    ['later', { min: 7, max: 9 }],
     ['earlier', { min: -2, max: 0 }],
     ['inside out', { min: 3, max: 0 }],
   ])('that are %s end the greeting on both sides, whoever called', async (_, protocol) => {
@@ -181,7 +181,7 @@ describe('protocol versions', () => {
     const calling = member.call(victim);
     calling.hello({ protocol });
     await nodes.runtime.advance(0);
-    expect(calling.frames).toEqual([['incompatible', expect.objectContaining({ protocol: { min: 1, max: 5 } })]]);
+    expect(calling.frames).toEqual([['incompatible', expect.objectContaining({ protocol: { min: 1, max: 6 } })]]);
     expect(calling.closed).toBe(true);
     expect(victim.network.list()).toMatchObject([{ state: 'incompatible', reason: expect.stringContaining('rogue') }]);
     await nodes.runtime.advance(11_000);
@@ -198,7 +198,7 @@ describe('protocol versions', () => {
   it('are looked at before anything else, so that a later release may say the rest otherwise', async () => {
     const { nodes, victim, member } = await startAcquainted();
     const link = member.call(victim);
-    link.say(['hello', { protocol: { min: 6, max: 6 }, software: 'ecliptic 9', certificates: 'elsewhere' }]);
+    link.say(['hello', { protocol: { min: 7, max: 7 }, software: 'ecliptic 9', certificates: 'elsewhere' }]);
     await nodes.runtime.advance(0);
     expect(victim.network.list()).toMatchObject([{ state: 'incompatible' }]);
     expect(nodes.events(victim, 'security')).toEqual([]);
@@ -212,7 +212,7 @@ describe('protocol versions', () => {
     const guest = new Rogue(nodes);
     const link = guest.call(victim);
     const proof = proveInvite(secret, 'guest', link.handshake);
-    link.say(['join', joinBody(inviteId(secret), proof, { protocol: { min: 6, max: 6 } })]);
+    link.say(['join', joinBody(inviteId(secret), proof, { protocol: { min: 7, max: 7 } })]);
     await nodes.runtime.advance(11_000);
     expect(link.frames.map(([kind]) => kind)).toEqual(['incompatible']);
     const again = await guest.useInvite(victim, code);
@@ -222,7 +222,7 @@ describe('protocol versions', () => {
 
   it('that do not fit the inviter’s are the reason that `join` gives, at once', async () => {
     const releases = await TwoReleases.start();
-    releases.ahead = 5;
+    releases.ahead = 6;
     const { nodes, old, later } = releases;
     const { code } = await nodes.settled(old.network.invite());
     const start = nodes.runtime.now();

@@ -1,6 +1,7 @@
 import type { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Link, LinkListener } from '../links/link.js';
+import type { FairReading } from './fair-reading.js';
 import type { ItemOutcome } from './reliable-stream.js';
 import type { Item } from './wire.js';
 
@@ -53,10 +54,23 @@ export const MAX_OLDER_LINKS = 3;
 export const LATE_MS = 5_000;
 
 /** What a peer of type `P` needs. */
+export const PEER_LIMITS: PeerLimits = {
+  suspectMs: 2_000,
+  heartbeatMs: 700,
+  graceMs: 60_000,
+  idleMs: 60_000,
+  acknowledgeMs: 2_000,
+  retries: 3,
+  keptLinks: 16,
+  queueItems: 100_000,
+  queueChars: 64 * 1_048_576,
+};
+
 export interface PeerComponents<P> {
   runtime: Runtime;
   ownKey: string;
   limits: PeerLimits;
+  reading: FairReading;
   /** Takes an item. An error refuses it; `INVALID_FRAME` and `INVALID_ENVELOPE` are violations. */
   take: (peer: P, item: Item) => void;
   onStatus: (peer: P, status: PeerStatus) => void;

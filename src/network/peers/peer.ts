@@ -3,6 +3,7 @@ import { EclipticError, type Outcome, toEclipticError } from '../../runtime/erro
 import type { Link, LinkListener } from '../links/link.js';
 import { type Announcement, isAnnouncedBy } from '../membership/announcements.js';
 import type { Chain, Grant } from '../membership/certificate.js';
+import { ReadingMeter } from './fair-reading.js';
 import {
   FAREWELLS,
   IDLE,
@@ -47,10 +48,10 @@ export class Peer {
   addresses: readonly string[] = [];
   announcement: Announcement | undefined;
   readonly #processes = new ProcessHistory();
+  readonly #meter = new ReadingMeter();
   /** When a process came back after another had taken its place: two run with one key. */
   doubledAt: number | undefined;
   protocol = 1;
-  /** Did a member say that this is one? */
   vouchedFor = false;
   reason = '';
   since: number;
@@ -67,7 +68,6 @@ export class Peer {
   #flushDue = false;
   #lastHeard = 0;
   #lastSent = 0;
-  /** When an item was last sent or taken. */
   #lastItem = 0;
   #lastProgress = 0;
   #retries = 0;
@@ -109,7 +109,7 @@ export class Peer {
 
   /** Takes an admitted link and returns its listener. Calls `onFresh` if a new conversation begins. */
   attach(link: Link, hello: Hello, onFresh: () => void): LinkListener {
-    const { runtime, ownKey } = this.#components;
+    const { runtime, ownKey, reading } = this.#components;
     // Resume only if both session ids match; both sides come to the same conclusion.
     const fresh = this.#theirs !== hello.session || hello.knows !== this.#session;
     if (!fresh && this.#farewell) return repeatFarewell(link, this.#farewell, () => this.#farewell);
@@ -148,7 +148,7 @@ export class Peer {
       onFrame: (bytes) => {
         // Late frames of a conversation that is over do not count in the next one.
         if (this.#theirs !== session || this.#session !== own) return;
-        this.#lastHeard = runtime.stopwatch();
+        this.#lastHeard = reading.heard(this.#meter, bytes.byteLength);
         if (cameBack && this.#lastHeard - attachedAt > LATE_MS) this.doubledAt ??= runtime.now();
         if (this.#status === 'suspected') this.#become('connected', '');
         try {
@@ -164,6 +164,7 @@ export class Peer {
       },
       onClose: (reason, tampered) => {
         this.#links.delete(link);
+        reading.remove(this.#meter, link);
         if (tampered) this.#components.onViolation(this, new EclipticError('INVALID_FRAME', reason));
         if (link !== this.#link) return;
         this.#link = undefined;
@@ -380,6 +381,7 @@ export class Peer {
 
   #use(link: Link): void {
     this.#link = link;
+    this.#components.reading.add(this.#meter, link);
     this.#writable = true;
     this.#lastProgress = this.#components.runtime.stopwatch();
     this.#out.rewind();

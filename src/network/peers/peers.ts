@@ -8,12 +8,14 @@ import { FULL_MESH } from '../directory/neighbours.js';
 import { type Chain, isOwners } from '../membership/certificate.js';
 import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
+import { FairReading } from './fair-reading.js';
 import { Openings } from './openings.js';
 import { Peer } from './peer.js';
-import type { PeerLimits, PeerStatus } from './peer-state.js';
+import { PEER_LIMITS, type PeerLimits, type PeerStatus } from './peer-state.js';
 import { type PeerProtocol, Protocols } from './protocol.js';
 import type { ItemOutcome } from './reliable-stream.js';
 import { ShunnedNodes } from './shunned-nodes.js';
+import { StrangerReports } from './stranger-reports.js';
 import { DIRECTORY, type Item } from './wire.js';
 
 export interface NetworkComponents {
@@ -44,17 +46,6 @@ interface PeersComponents extends NetworkComponents {
   onMissing: (wanted: readonly string[]) => void;
 }
 
-const DEFAULTS: PeerLimits = {
-  suspectMs: 2_000,
-  heartbeatMs: 700,
-  graceMs: 60_000,
-  idleMs: 60_000,
-  acknowledgeMs: 2_000,
-  retries: 3,
-  keptLinks: 16,
-  queueItems: 100_000,
-  queueChars: 64 * 1_048_576,
-};
 const TICK_MS = 300;
 /** News of a node may be this old when it arrives: a link that is silent for longer than that is dead. */
 const DEAD_LINK_MS = 5_000;
@@ -69,6 +60,8 @@ export class Peers implements Presence {
   readonly #openings: Openings;
   readonly #peers = new Map<string, Peer>();
   readonly shunned: ShunnedNodes;
+  readonly #reading: FairReading;
+  readonly #strangers: StrangerReports;
   readonly #removedListeners = new Set<(node: string) => void>();
   #timer: Timer | undefined;
   /** The node whose conversation the protocols begin at this moment. */
@@ -78,9 +71,11 @@ export class Peers implements Presence {
   constructor(components: PeersComponents, limits: Partial<PeerLimits> = {}) {
     this.#components = components;
     this.shunned = new ShunnedNodes(components.runtime);
+    this.#reading = new FairReading(components.runtime);
+    this.#strangers = new StrangerReports(components.runtime);
     this.#openings = new Openings(components.runtime);
     const given = Object.entries(limits).filter(([, limit]) => limit !== undefined);
-    this.#limits = { ...DEFAULTS, ...Object.fromEntries(given) };
+    this.#limits = { ...PEER_LIMITS, ...Object.fromEntries(given) };
   }
 
   start(): void {
@@ -142,6 +137,7 @@ export class Peers implements Presence {
           runtime,
           ownKey: identity.key,
           limits: this.#limits,
+          reading: this.#reading,
           take: (from, item) => this.protocols.take(from.node, item),
           onStatus: (changed, status) => this.#onStatus(changed, status),
           onEnd: (ended) => this.protocols.tell('ended', ended.node),
@@ -356,6 +352,8 @@ export class Peers implements Presence {
   }
 
   report(node: string | undefined, code: ErrorCode, reason: string): void {
+    const isStranger = node === undefined || !this.#peers.get(node)?.chain;
+    if (isStranger && !this.#strangers.take((event) => this.#emit(event))) return;
     this.#components.runtime.logger.warn({ node, code, reason }, 'peer refused');
     this.#emit({ type: 'security', node, code, reason });
   }

@@ -42,9 +42,10 @@ export const ITEM = {
   directory: 'directory',
   edge: 'edge',
   objects: 'objects',
+  a2a: 'a2a',
 } as const;
 
-export const PROTOCOL = { min: 1, max: 5 } as const;
+export const PROTOCOL = { min: 1, max: 6 } as const;
 /** Since version 2, `members` items carry certificates, `doubled` items are understood, and mail progress is told. */
 export const CERTIFIED_MEMBERS = 2;
 /** Since version 3, certificates may have the `owner` grant, and `devices` items are understood. */
@@ -55,6 +56,8 @@ export const DIRECTORY = 4;
 export const EDGE = 4;
 /** Since version 5, `objects` items are understood. */
 export const OBJECTS = 5;
+/** Since version 6, `a2a` items are understood. */
+export const A2A = 6;
 
 /** The byte of a comma. */
 export const COMMA = 0x2c;

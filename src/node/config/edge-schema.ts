@@ -113,7 +113,19 @@ export const HttpSchema = z.strictObject({
     .min(0)
     .max(65_535)
     .optional()
-    .describe('Loopback port of A2A over gRPC; requires @grpc/grpc-js and @grpc/proto-loader. Default: none.'),
+    .describe('Port of A2A over gRPC; requires @grpc/grpc-js and @grpc/proto-loader. Default: none.'),
+  grpcTls: z
+    .strictObject({
+      cert: z.string().min(1).describe('The certificate chain, a PEM file.'),
+      key: z.string().min(1).describe('Its private key, a PEM file.'),
+      clientCa: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('Authorities, a PEM file: callers must have a certificate of one of them. Default: none.'),
+    })
+    .optional()
+    .describe('TLS of A2A over gRPC, required where `host` is not loopback. Default: none.'),
   a2a: OfferSchema.extend({
     agents: z
       .record(AgentCardSchema.shape.id, OfferSchema)

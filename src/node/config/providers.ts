@@ -99,11 +99,14 @@ function readEndpoint(
   if (!/^https?:\/\//i.test(where) || !URL.canParse(where)) {
     throw new EclipticError('INVALID_CONFIG', `"${url}" is not an http:// or https:// URL`);
   }
-  const { clientId, clientSecret, clientMetadataUrl, scopes } = config.oauth ?? {};
+  const { clientId, clientSecret, clientMetadataUrl, scopes, privateKey, ...rest } = config.oauth ?? {};
+  const { grant, algorithm, issuer } = rest;
   const oauth = {
     ...(clientId !== undefined && { clientId: expand(clientId) }),
     ...(clientSecret !== undefined && record({ clientSecret })),
+    ...(privateKey !== undefined && record({ privateKey })),
     ...(clientMetadataUrl !== undefined && { clientMetadataUrl }),
+    ...{ grant, algorithm, issuer },
     ...(scopes && { scope: scopes.join(' ') }),
   };
   return { kind: type === 'sse' ? 'sse' : 'http', url: new URL(where), headers: record(config.headers), oauth };

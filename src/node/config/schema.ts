@@ -198,7 +198,30 @@ const McpServerSchema = z
           .optional()
           .describe('The URL of a public document that describes this client.'),
         scopes: z.array(z.string().min(1)).optional().describe('Scopes to request besides those of the server.'),
+        grant: z
+          .literal('client_credentials')
+          .optional()
+          .describe(
+            'The node logs in as itself, with clientId and clientSecret or privateKey. Default: a user logs in.',
+          ),
+        privateKey: secretSetting
+          .optional()
+          .describe(`The key of the client (PKCS #8, PEM), in place of clientSecret. ${variables}`),
+        algorithm: z
+          .enum(['ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'])
+          .optional()
+          .describe('How privateKey signs. Default ES256.'),
+        issuer: z
+          .url()
+          .optional()
+          .describe('The only authorization server that gets the credentials. Default: the one that the server names.'),
       })
+      .refine(
+        ({ grant, clientId, clientSecret, privateKey }) =>
+          grant === undefined ||
+          (clientId !== undefined && (clientSecret === undefined) !== (privateKey === undefined)),
+        'client_credentials needs a "clientId", and a "clientSecret" or a "privateKey"',
+      )
       .optional()
       .describe('OAuth settings for an HTTP server that requires a login. Default: discovered from the server.'),
     disabled: z.boolean().optional(),

@@ -1,6 +1,6 @@
 import type { CallToolResult, GetPromptResult, JSONRPCMessage, ReadResourceResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import type { StreamResponse, Task, TaskState } from '../../a2a/protocol/types.js';
+import type { AgentCard as A2ACard, StreamResponse, Task, TaskState } from '../../a2a/protocol/types.js';
 import { TASK_STATES } from '../../a2a/protocol/types.js';
 import type { ServedCard } from '../../a2a/v03/card.js';
 import type { HeldRow } from '../../coding-agents/coding-agents.js';
@@ -22,6 +22,7 @@ import {
   type Waiting,
 } from '../../http/dashboard/facts.js';
 import type { Receipt } from '../../mail/receipt.js';
+import type { NeedsInput } from '../../mcp/call.js';
 import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
 import type { PinRow } from '../../mcp/upstream/upstreams.js';
@@ -228,6 +229,12 @@ export const API = {
   }).gives<TaskDetail, StreamResponse>(),
   /** Answers the question of a task that the owner gave. */
   'task.answer': takes({ ...id, text: required }).gives<Task>(),
+  /** The A2A card of an agent of the mesh, as its node presents and signs it. */
+  'a2a.card': takes({ to: required, as: string }).gives<A2ACard>(),
+  /** Gives an agent of the mesh a task that its own node keeps. It is canceled when the caller leaves. Emits each event. */
+  'a2a.send': takes({
+    ...{ to: required, text: required, context: string, skill: string, task: string, as: string, timeoutMs: number },
+  }).gives<void, StreamResponse>(),
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),
@@ -264,6 +271,11 @@ export const API = {
   resources: takes(as).gives<ResourceRow[]>(),
   prompts: takes(as).gives<PromptRow[]>(),
   call: takes({ ...as, tool: required, arguments: object, timeoutMs: number }).gives<CallToolResult, CallEvent>(),
+  /** One round of a call whose caller can be asked: its result, or the questions of the tool. */
+  'call.round': takes({
+    ...{ ...as, tool: required, arguments: object, timeoutMs: number },
+    ...{ answers: object.optional(), state: string },
+  }).gives<CallToolResult | NeedsInput, CallEvent>(),
   read: takes({ ...as, uri: required, timeoutMs: number }).gives<ReadResourceResult, CallEvent>(),
   prompt: takes({
     ...{ ...as, name: required, timeoutMs: number },

@@ -1,4 +1,6 @@
 import type { z } from 'zod';
+import type { A2AClient } from '../../a2a/client/a2a-client.js';
+import type { MeshClientInit } from '../../a2a/mesh/mesh-client.js';
 import type { Agent } from '../../agent/agent.js';
 import type { AgentInit } from '../../agent/agent-init.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
@@ -9,6 +11,7 @@ import type { Dashboard } from '../../http/dashboard/dashboard.js';
 import type { Gateway } from '../../http/gateway.js';
 import type { Mail } from '../../mail/mail.js';
 import type { McpService } from '../../mcp/service.js';
+import type { ToolTasks } from '../../mcp/tool-tasks.js';
 import type { Upstreams } from '../../mcp/upstream/upstreams.js';
 import { joinAddress, splitAddress } from '../../mesh/address.js';
 import type { AuditLog } from '../../mesh/audit/audit-log.js';
@@ -47,6 +50,7 @@ import type { StoreOperations } from './store-operations.js';
 
 /** The parts of a node that the owner's operations work on. */
 interface ControlledNode {
+  a2a(agent: string, options?: MeshClientInit & { readonly as?: string }): Promise<A2AClient>;
   readonly registry: AgentRegistry;
   readonly router: A2ARouter;
   readonly observability: A2AObservability;
@@ -55,6 +59,7 @@ interface ControlledNode {
   readonly brokerAccess: BrokerAccess | undefined;
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
+  readonly toolTasks: ToolTasks;
   readonly documents: Documents;
   readonly collections: Collections | undefined;
   readonly objects: Objects;

@@ -11,6 +11,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Jails } from '../../system/jail/jails.js';
 import type { Children } from '../../system/process/children.js';
 import { descriptorLimit, openDescriptors } from '../../system/process/descriptors.js';
+import type { Readiness } from '../../telemetry/readiness.js';
 
 /** Starts a probe of each coding agent that is installed on this machine and could join. */
 export function agentFindings({
@@ -66,6 +67,16 @@ function isInstalled(command: string, path: string): boolean {
       return false;
     }
   });
+}
+
+/** A store that takes no writes: durable work is refused until it does. */
+export function storeFindings({ reasons }: Readiness): Finding[] {
+  return reasons
+    .filter(({ part }) => part === 'store')
+    .map(({ message }) => ({
+      level: 'problem',
+      text: `${message}; durable messages, tasks and changes are refused meanwhile: free space on the disk of the data folder, and see the log`,
+    }));
 }
 
 /** From this share of the limit on, the next connection or program may fail. */

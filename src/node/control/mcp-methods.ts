@@ -43,6 +43,12 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
       const tool = fullToolName(given, (address) => inFull(address, node));
       return completed(await mcp.callTool(tool, args, terms(call, context)), tool);
     },
+    'call.round'({ tool: given, arguments: args, answers, state, ...call }, context) {
+      const tool = fullToolName(given, (address) => inFull(address, node));
+      const capabilities = { elicitation: { form: {}, url: {} } };
+      const round = { ...(answers && { answers }), ...(state !== undefined && { state }) };
+      return mcp.callTool(tool, args, { ...terms(call, context), capabilities, ...round });
+    },
     read: async ({ uri, ...call }, context) => completed(await mcp.readResource(uri, terms(call, context)), uri),
     async prompt({ name: given, arguments: args, ...call }, context) {
       const name = fullToolName(given, (address) => inFull(address, node));
@@ -75,7 +81,14 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
       const transport = new SocketTransport(emit);
       sessions.set(session, transport);
       const { style } = gateway;
-      const server = { service: mcp, principal: caller, style, name: 'ecliptic', version: VERSION };
+      const server = {
+        service: mcp,
+        tasks: node.toolTasks,
+        principal: caller,
+        style,
+        name: 'ecliptic',
+        version: VERSION,
+      };
       const handle = serveStdio(({ era }) => createProtocolServer(sdk, { ...server, tell: era }), { transport });
       emit(null);
       await aborted(signal);

@@ -1,3 +1,4 @@
+import { a2aMethods } from './a2a-methods.js';
 import { checkParams, type Method } from './api.js';
 import { offerBuiltInTools } from './built-in-tools.js';
 import { codingAgentMethods } from './coding-agent-methods.js';
@@ -30,6 +31,7 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
     ...policyMethods(context),
     ...storeMethods(context),
     ...workMethods(context),
+    ...a2aMethods(context),
     ...swarmMethods(context),
     ...documentMethods(context),
     ...collectionMethods(context),

@@ -1,7 +1,7 @@
 import type { Network } from '../../network/peers/network.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ControlContext, Handlers } from './context.js';
-import { connectionFindings, providerFindings, staffingFindings, upstreamFindings } from './findings.js';
+import { connectionFindings, providerFindings, staffingFindings, storeFindings, upstreamFindings } from './findings.js';
 
 /** The owner's operations on the mesh that the node belongs to, and the diagnosis of the whole node. */
 export function networkMethods({ node, gateway, upstreams, agentFindings }: ControlContext) {
@@ -41,6 +41,7 @@ export function networkMethods({ node, gateway, upstreams, agentFindings }: Cont
     'nats.allow': (user) => access().allow(user),
     async doctor(_params, { emit }) {
       const found = [
+        ...storeFindings(await node.readiness()),
         ...network().diagnose(),
         ...(node.mail?.diagnose() ?? []),
         ...upstreamFindings(upstreams),

@@ -1,5 +1,6 @@
-import { A2AClient, type Outgoing } from '../../a2a/client/a2a-client.js';
+import { A2AClient } from '../../a2a/client/a2a-client.js';
 import { CardSource } from '../../a2a/client/card-source.js';
+import type { Outgoing } from '../../a2a/client/client-init.js';
 import type { CredentialsOf } from '../../a2a/client/credentials.js';
 import { mayHaveArrived, type Reach } from '../../a2a/client/remote-endpoint.js';
 import { AnswerText, TaskView } from '../../a2a/client/task-follower.js';

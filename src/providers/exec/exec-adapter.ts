@@ -1,7 +1,7 @@
 import { logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Program } from '../../system/process/children.js';
-import { type JailSettings, jailText } from '../../system/process/jail-settings.js';
+import { type JailRequest, type JailSettings, jailText } from '../../system/process/jail-settings.js';
 import {
   DEFAULT_WORKSPACE,
   parted,
@@ -20,6 +20,7 @@ import type { WorkerTask } from '../adapter/worker-task.js';
 import type { HostStatus } from '../host/isolated-provider-host.js';
 import { NO_CREDENTIALS, type ProcessComponents } from '../host/process-adapter.js';
 import { HOST_LIMITS } from '../host/watched-process.js';
+import { JailTrial } from './jail-trial.js';
 import { ProgramRun } from './program-run.js';
 import { ProgressLines } from './progress-lines.js';
 import { execFault, shellProgram } from './shell.js';
@@ -74,6 +75,7 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
   readonly #workspaceId: string;
   /** Until no process of them is left. */
   readonly #runs = new Set<ProgramRun>();
+  readonly #trial: JailTrial;
   #redactor = new Redactor();
   #config: ExecConfig | undefined;
   #leaveLane: (() => void) | undefined;
@@ -85,6 +87,7 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
   constructor(id: string, components: ProcessComponents, workspaceId = DEFAULT_WORKSPACE) {
     this.#id = id;
     this.#components = components;
+    this.#trial = new JailTrial(components);
     this.#workspaceId = workspaceId;
   }
 
@@ -203,14 +206,15 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
       env: { ...settings, ...task, ECLIPTIC_LANE_FOLDER: this.#components.lane.folder },
       redact: this.#redactor.clean,
       onStderr: take,
-      jail: jail && { ...jail, name: this.#id, workspace: folder, own: this.#components.lane.folder },
+      jail: jail && this.#jailOf(jail, folder),
     };
   }
 
   /** Throws where the program cannot be run. */
   async #check(config: ExecConfig): Promise<void> {
     const { command, args = [], shell, env = {}, jail } = config;
-    this.#jail = jail ? jailText(await this.#components.children.jailFor(jail)) : null;
+    this.#jail = null;
+    const state = jail && (await this.#components.children.jailFor(jail));
     const fault =
       shell && args.length > 0
         ? 'the arguments of a command line belong into the command line'
@@ -220,6 +224,13 @@ export class ExecAdapter implements ProviderAdapter<ExecConfig, WorkerTask, unkn
       throw new EclipticError('PROVIDER_INIT_FAILED', message, { provider: this.#id });
     }
     await this.#settings(config);
+    if (!jail || !state) return;
+    if (state.kind !== 'none') await this.#trial.check(this.#jailOf(jail, this.#folderOf(config)));
+    this.#jail = jailText(state);
+  }
+
+  #jailOf(jail: JailSettings, workspace: string): JailRequest {
+    return { ...jail, name: this.#id, workspace, own: this.#components.lane.folder };
   }
 
   #settings({ env = {} }: ExecConfig): Promise<Record<string, string>> {

@@ -3,7 +3,7 @@ import { partOf } from '../../mcp/fence.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
 import type { Workspace } from '../../system/files/workspace.js';
-import { type ModelTool, modelTool, type ToolContext } from './tools.js';
+import { type ModelTool, modelTool, ruled, type ToolContext } from './tools.js';
 
 interface FileToolsInit {
   readonly agent: string;
@@ -27,11 +27,12 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
   const allow = async (
     action: 'fs.read' | 'fs.write',
     given: string,
-    { correlationId, signal }: ToolContext,
+    context: ToolContext,
     diff?: () => Promise<readonly string[]>,
   ) => {
     const subject = workspace.shown(await workspace.locate(given));
-    await gate.require({ agent, provider: agent, action, subject }, { correlationId, signal, diff });
+    const asked = { agent, provider: agent, action, subject };
+    await ruled(context, (options) => gate.require(asked, { ...options, diff }));
   };
   /** A folder may be read although a rule denies some of its files. */
   const isReadable = (path: string) => {

@@ -6,7 +6,7 @@ import { joinAddress, splitAddress } from '../../mesh/address.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
-import { type ModelTool, modelTool } from './tools.js';
+import { type ModelTool, modelTool, ruled } from './tools.js';
 
 interface MeshToolsInit {
   readonly agent: Agent;
@@ -60,15 +60,15 @@ export function meshTools({ agent, registry, gate }: MeshToolsInit): ModelTool[]
         arguments: z.record(z.string(), z.unknown()).optional(),
       }),
       summary: ({ tool }) => tool,
-      async run({ tool, arguments: args = {} }, { correlationId, signal }) {
+      async run({ tool, arguments: args = {} }, context) {
         const found = agent.mcp.tools.find(({ name }) => name === tool);
         if (!found) throw new EclipticError('TOOL_NOT_FOUND', `there is no tool "${tool}" that you may call`);
         // Another node may claim anything of its tools.
         const isLocal = splitAddress(found.agent).node === undefined;
         const action = isLocal && found.annotations?.readOnlyHint === true ? 'tool.read' : 'tool.call';
         const asked = { agent: agent.id, provider: agent.id, action, subject: tool };
-        await gate.require(asked, { details: { arguments: args }, correlationId, signal });
-        const { content, isError } = asContent(await agent.mcp.call(tool, args, { signal }));
+        await ruled(context, (options) => gate.require(asked, { ...options, details: { arguments: args } }));
+        const { content, isError } = asContent(await agent.mcp.call(tool, args, { signal: context.signal }));
         const text = textsOf(content).join('\n') || 'Done; the tool returned nothing.';
         if (isError) throw new EclipticError('REMOTE_FAILED', text);
         return text;

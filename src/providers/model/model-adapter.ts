@@ -1,11 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import type { Agent } from '../../agent/agent.js';
+import type { TaskActivity } from '../../agent/task-activity.js';
 import { addUsage, NO_USAGE, type Usage } from '../../agent/usage.js';
 import { fenceMark } from '../../mcp/fence.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { WorkTimer } from '../../runtime/work-timer.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
+import type { Approval } from '../../system/approvals/approval-queue.js';
 import { Workspace } from '../../system/files/workspace.js';
 import {
   type CredentialSource,
@@ -65,6 +68,12 @@ const MAX_CONVERSATIONS = 64;
 /** Of all of them together. */
 const MAX_CONVERSATION_BYTES = 16 * 1_048_576;
 const MAX_PROMPT_CHARS = 32_768;
+
+type RunTerms = ExecuteTerms & {
+  readonly signal: AbortSignal;
+  /** The time limit of the work, which stands still while the owner decides. */
+  readonly timer?: WorkTimer | undefined;
+};
 
 /** What an initialised adapter works with. */
 interface Ready {
@@ -126,7 +135,8 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   async execute(task: WorkerTask, correlationId: string, terms: ExecuteTerms = {}): Promise<unknown> {
     const ready = this.#require(correlationId);
     const { executeMs } = ready.limits;
-    const work = (signal: AbortSignal) => this.#run(ready, task, { ...terms, signal }, correlationId);
+    const work = (signal: AbortSignal, timer?: WorkTimer) =>
+      this.#run(ready, task, { ...terms, signal, timer }, correlationId);
     return this.#during(terms.signal, work, { executeMs, correlationId });
   }
 
@@ -147,7 +157,7 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   /** Runs work until it is done, its caller cancels, its time is over or the provider is terminated. */
   async #during<T>(
     caller: AbortSignal | undefined,
-    run: (signal: AbortSignal) => Promise<T>,
+    run: (signal: AbortSignal, timer?: WorkTimer) => Promise<T>,
     { executeMs, correlationId }: { executeMs?: number; correlationId?: string } = {},
   ): Promise<T> {
     const end = new AbortController();
@@ -155,10 +165,10 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
     const cancel = () => end.abort(caller?.reason);
     const late = () =>
       end.abort(new EclipticError('REQUEST_TIMEOUT', `the model did not finish within ${executeMs} ms`));
-    const timer = executeMs === undefined ? undefined : this.#components.runtime.setTimer(late, executeMs);
+    const timer = executeMs === undefined ? undefined : new WorkTimer(this.#components.runtime, executeMs, late);
     if (caller?.aborted) cancel();
     caller?.addEventListener('abort', cancel);
-    const work = run(signal);
+    const work = run(signal, timer);
     this.#working.set(end, work);
     try {
       const result = await work;
@@ -176,7 +186,7 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   async #run(
     { client, system, tools: own, toolsIn, limits, config }: Ready,
     task: WorkerTask,
-    { signal, onUpdate = () => {}, onQuestion, folder }: ExecuteTerms & { signal: AbortSignal },
+    { signal, timer, onUpdate = () => {}, onQuestion, folder }: RunTerms,
     correlationId: string,
   ): Promise<unknown> {
     const mark = () => fenceMark(this.#components.runtime);
@@ -189,10 +199,18 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
       ...earlier,
       { role: 'user', content: taskPrompt(task, mark) },
     ];
+    let id = '';
+    const onDecision = (approval: Approval | undefined) => {
+      id = approval?.id ?? id;
+      timer?.hold(approval ? 1 : 0);
+      const text = approval ? `waits for its owner’s approval: ${approval.summary} (${id})` : `${id}: decided`;
+      const activity: TaskActivity = { kind: 'approval', id, open: approval !== undefined };
+      if (!signal.aborted) this.#tell({ kind: 'waiting', text, data: approval ? 1 : 0, activity }, onUpdate);
+    };
     const loop = new ModelLoop(
       {
         ...{ client, limits, tools, mark, price: config.price, outputSchema: task.outputSchema },
-        context: { correlationId, signal, ask },
+        context: { correlationId, signal, ask, onDecision },
         onUpdate: (update) => this.#tell(update, onUpdate),
       },
       messages,

@@ -1,13 +1,34 @@
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { CheckOptions } from '../../system/approvals/action-gate.js';
+import type { Approval } from '../../system/approvals/approval-queue.js';
 import type { ToolSchema } from './chat-types.js';
 
 /** What a tool may use while it runs. */
 export interface ToolContext {
   readonly correlationId: string;
   readonly signal: AbortSignal;
+  /** Told when the tool begins to wait for a decision of the owner; without an approval, when that is over. */
+  readonly onDecision: (approval: Approval | undefined) => void;
   /** Asks the caller of the task. Undefined where the caller takes no questions. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
+}
+
+/** Asks for a ruling with these options. While that waits for the owner, the time limits of the work stand still. */
+export async function ruled<T>(
+  { correlationId, signal, onDecision }: ToolContext,
+  ask: (options: Pick<CheckOptions, 'correlationId' | 'signal' | 'onWaiting'>) => Promise<T>,
+): Promise<T> {
+  let asked = false;
+  const onWaiting = (approval: Approval) => {
+    asked = true;
+    onDecision(approval);
+  };
+  try {
+    return await ask({ correlationId, signal, onWaiting });
+  } finally {
+    if (asked) onDecision(undefined);
+  }
 }
 
 /** A tool that a model may call. Its result is data: the loop puts it into a fence. */

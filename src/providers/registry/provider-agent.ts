@@ -84,10 +84,11 @@ export function serveThroughProvider(
     // Text that was streamed is not repeated.
     return streamed.isEmpty || typeof output !== 'string' ? output : undefined;
   });
-  agent.onRequest(async ({ payload, thread, from }: Message) => {
+  agent.onRequest(async ({ payload, thread, from, envelope }: Message) => {
     let branch: BranchReport | undefined;
     const onUpdate = ({ kind, data }: ProviderUpdate) => {
       if (kind === 'branch') branch = (data as BranchUpdate).report;
+      else if (kind === 'waiting') agent.reportWaiting(envelope, data as number);
     };
     const asked = askedIn(payload, from);
     const output = await execute(asked, thread, { ...common, onUpdate });

@@ -97,7 +97,7 @@ export interface ActionGateInit {
   timeoutMs?: number;
 }
 
-interface CheckOptions {
+export interface CheckOptions {
   /** The question for the operator. Default: made from the action. */
   readonly summary?: string;
   /** Further facts for the operator. Never a secret. `allow-always` holds for the same details only. */

@@ -39,8 +39,8 @@ interface Remembered {
   readonly mark: string;
 }
 
-/** Changes of the user's own settings, and of files that a repository's settings include, count after this time. */
-const KNOWN_MS = 2_000;
+/** Changes of files that other settings include count after this time. */
+const KNOWN_MS = 30_000;
 const MAX_KNOWN = 256;
 /** The code with which git itself ends. */
 const FATAL = 128;
@@ -60,7 +60,9 @@ export class KnownRepositories {
   async read(place: GitPlace, { input: _, ...options }: GitOptions): Promise<KnownRepository | GitResult> {
     const key = JSON.stringify([place, options.env]);
     const known = this.#known.get(key);
-    if (known && this.#now() - known.at < KNOWN_MS && known.mark === markOf(known.repository)) return known.repository;
+    if (known && this.#now() - known.at < KNOWN_MS && known.mark === markOf(known.repository, options.env)) {
+      return known.repository;
+    }
     this.#known.delete(key);
     const at = this.#now();
     const env = { ...options.env, ...LISTING_ENVIRONMENT };
@@ -73,7 +75,7 @@ export class KnownRepositories {
     if (listed.code !== 0) return listed;
     const repository = { ...found, listing: listed.stdout };
     if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!);
-    this.#known.set(key, { repository, at, mark: markOf(repository) });
+    this.#known.set(key, { repository, at, mark: markOf(repository, options.env) });
     return repository;
   }
 
@@ -114,8 +116,14 @@ export function line(output: string): string {
   return output.replace(/\r?\n$/, '');
 }
 
-function markOf({ gitDir, commonDir, workTree }: Located): string {
-  const files = [join(commonDir, 'config'), join(gitDir, 'config.worktree')];
+/** The user's own settings, where git looks for them. */
+function ownFiles(env: Readonly<Record<string, string>>): string[] {
+  const { HOME = '' } = { ...process.env, ...env };
+  return [join(HOME, '.gitconfig'), join(HOME, '.config', 'git', 'config'), '/etc/gitconfig'];
+}
+
+function markOf({ gitDir, commonDir, workTree }: Located, env: Readonly<Record<string, string>> = {}): string {
+  const files = [join(commonDir, 'config'), join(gitDir, 'config.worktree'), ...ownFiles(env)];
   if (workTree !== undefined) files.push(join(workTree, '.git'));
   return files.map(signature).join();
 }

@@ -120,7 +120,8 @@ export class BoardDocument {
     this.#stop();
     this.#timer?.cancel();
     this.#review?.cancel();
-    await this.document.close();
+    // A disk that fails is reported by the document, and the records of the swarm are elsewhere.
+    await this.document.close().catch(() => {});
   }
 
   #writeSoon(): void {

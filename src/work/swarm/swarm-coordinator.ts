@@ -64,7 +64,7 @@ export interface CoordinatorComponents
   /** The address of an agent of this node that takes part. */
   memberOf?: (swarmId: string) => string | undefined;
   /** Throws if there is no room for another participation. */
-  assertRoom?: () => void;
+  assertRoom?: (sponsor: string) => void;
 }
 
 /** Without a settled record for this long, waiting callers get `SWARM_STALLED`. */
@@ -82,6 +82,7 @@ export class SwarmCoordinator {
   readonly #participations = new Map<string, SwarmParticipation>();
   /** Participations that are being written to disk. */
   readonly #entering = new Map<string, Promise<SwarmParticipation>>();
+  readonly #enteringFor = new Map<string, string>();
   readonly #callbackFailed: CallbackFailed;
   readonly #escalationHandlers: Callbacks<[escalation: SwarmEscalation]>;
 
@@ -97,11 +98,10 @@ export class SwarmCoordinator {
     return this.#components.agent.address;
   }
 
-  /** The number of participations in swarms that have not ended. */
-  get open(): number {
-    let count = this.#entering.size;
-    for (const { isOver } of this.#participations.values()) if (!isOver) count++;
-    return count;
+  /** For each participation in a swarm that has not ended, the agent by whose word this one takes part. */
+  get sponsors(): string[] {
+    const open = [...this.#participations.values()].filter(({ isOver }) => !isOver);
+    return [...this.#enteringFor.values(), ...open.map(({ sponsor }) => sponsor)];
   }
 
   get participations(): ReadonlyMap<string, SwarmParticipation> {
@@ -295,10 +295,14 @@ export class SwarmCoordinator {
   async #enter(swarmId: string, sponsor: string, seat: boolean): Promise<SwarmParticipation> {
     const known = this.#participations.get(swarmId) ?? this.#entering.get(swarmId);
     if (known) return known;
-    this.#components.assertRoom?.();
+    this.#components.assertRoom?.(sponsor);
     const entering = this.#begin(swarmId, sponsor, seat);
     this.#entering.set(swarmId, entering);
-    return entering.finally(() => this.#entering.delete(swarmId));
+    this.#enteringFor.set(swarmId, sponsor);
+    return entering.finally(() => {
+      this.#entering.delete(swarmId);
+      this.#enteringFor.delete(swarmId);
+    });
   }
 
   async #begin(swarmId: string, sponsor: string, seat: boolean): Promise<SwarmParticipation> {

@@ -75,7 +75,7 @@ export class Swarms implements SharedThreads {
         openDocument: (name, admits) => documents.open(sender, name, { admits }),
         onNews: (news) => this.#report(agentId, news),
         memberOf: (swarmId) => this.memberOf(swarmId),
-        assertRoom: () => this.#assertRoom(),
+        assertRoom: (sponsor) => this.#assertRoom(sponsor),
         callbackFailed: callbackReport(runtime, observability),
       },
       kept,
@@ -166,10 +166,22 @@ export class Swarms implements SharedThreads {
     }
   }
 
-  #assertRoom(): void {
-    const count = [...this.#coordinators.values()].reduce((sum, { open }) => sum + open, 0);
-    if (count >= MAX_PARTICIPATIONS)
-      throw new EclipticError('SWARMS_FULL', `the agents of this node take part ${MAX_PARTICIPATIONS} times already`);
+  /** Where the places are used up, an agent of this node, or another node, with less than an equal part still gets one. */
+  #assertRoom(sponsor: string): void {
+    const owners = [...this.#coordinators.values()]
+      .flatMap(({ sponsors }) => sponsors)
+      .map((one) => this.#ownerOf(one));
+    if (owners.length < MAX_PARTICIPATIONS) return;
+    const owner = this.#ownerOf(sponsor);
+    const held = owners.filter((other) => other === owner).length;
+    if (held < MAX_PARTICIPATIONS / new Set([...owners, owner]).size) return;
+    const message = `the agents of this node take part in ${owners.length} swarms, ${held} of them of ${owner}`;
+    throw new EclipticError('SWARMS_FULL', message);
+  }
+
+  #ownerOf(sponsor: string): string {
+    const { id, node = this.#components.nodeKey } = splitAddress(sponsor);
+    return node === this.#components.nodeKey ? id : node;
   }
 
   #report(agentId: string, { swarmId, status, escalation }: SwarmNews): void {

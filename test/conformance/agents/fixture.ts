@@ -44,12 +44,15 @@ export function setup(agent: Agent): void {
   offerOneQuestion(agent);
   offerQuestions(agent);
   offerChanges(agent);
+  offerTasks(agent);
   offerResources(agent);
   offerPrompts(agent);
 }
 
 /** Tools that return one thing or another. */
 function offerContents(agent: Agent): void {
+  // The suite calls the first tool of the list without arguments.
+  agent.tool('answer', { description: 'Answers at once' }, () => '42');
   const returning = (name: string, ...content: unknown[]) =>
     agent.tool(name, { description: `Returns ${name.slice('test_'.length).replaceAll('_', ' ')}` }, () => ({
       content,
@@ -266,6 +269,41 @@ function offerChanges(agent: Agent): void {
   agent.tool('test_trigger_resource_update', { description: 'Says that the watched resource has changed' }, () => {
     agent.resourceUpdated('test://watched-resource');
     return 'changed';
+  });
+}
+
+/** Tools that are called as tasks. */
+function offerTasks(agent: Agent): void {
+  const confirm = { confirm: { type: 'boolean' } } as const;
+  const naming = { type: 'object', properties: { name: { type: 'string' } } };
+  agent.tool('greet', { description: 'Greets at once', inputSchema: naming }, ({ name }) => `Hello, ${name}!`);
+  agent.tool('slow_compute', { description: 'Takes its time', tasks: 'optional' }, async (args, call) => {
+    const { seconds } = args as { seconds: number };
+    await delay(seconds * 1_000, undefined, { signal: call.signal });
+    return `computed for ${seconds} s`;
+  });
+  agent.tool('failing_job', { description: 'Fails after a while', tasks: 'required' }, async () => {
+    await delay(1_000);
+    throw new Error('This job fails');
+  });
+  agent.tool('protocol_error_job', { description: 'Returns what is no result', tasks: 'required' }, () => {
+    const circle: Json = {};
+    circle.circle = circle;
+    return circle;
+  });
+  agent.tool('confirm_delete', { description: 'Asks as a task', tasks: 'required' }, (_, { answers, ask }) => {
+    const answer = answers.sure as Json | undefined;
+    return answer ? `deleted: ${JSON.stringify(answer.content)}` : ask({ sure: form('Delete the file?', confirm) });
+  });
+  agent.tool('multi_input', { description: 'Asks two things as a task', tasks: 'required' }, (_, { answers, ask }) => {
+    const { first, second } = answers;
+    if (first && second) return 'both are answered';
+    return ask({ first: form('First', confirm), second: form('Second', confirm) });
+  });
+  const asksFirst = { description: 'Asks, and begins a task then', tasks: 'required', asksFirst: true } as const;
+  agent.tool('test_tool_with_task', asksFirst, (_, { answers, ask }) => {
+    const name = field(answers.user_name, 'name');
+    return name === undefined ? ask({ user_name: form('What is your name?', NAME) }) : `Hello, ${name}!`;
   });
 }
 

@@ -1,4 +1,4 @@
-import type { Runtime, Timer } from '../runtime/runtime.js';
+import type { Runtime, Timer } from './runtime.js';
 
 /** Work that waits longer than this altogether is limited again. */
 const MAX_HELD_MS = 24 * 60 * 60_000;

@@ -4,8 +4,9 @@ import type { Item } from '../../network/peers/wire.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import type { Outcome } from '../server/operations.js';
-import { EdgeExchange, type Question } from './edge-exchange.js';
+import { edgeProtocol, type Question } from './edge-question.js';
 import { type NumberedEvent, SharedWindow, StreamWindow } from './edge-stream.js';
+import { OperationExchange } from './operation-exchange.js';
 
 const QUESTION: Question = { operation: 'GetTask', params: { id: 'x' }, caller: 'alice', sandbox: null };
 type Answer = (question: Question, onGone: (callback: () => void) => () => void) => Promise<Outcome>;
@@ -13,7 +14,7 @@ type Answer = (question: Question, onGone: (callback: () => void) => () => void)
 /** Two nodes, whose items arrive in order after a turn of the event loop. */
 function pair(answer: Answer) {
   const runtime = new SimulatedRuntime({ seed: 3 });
-  const exchanges = new Map<string, EdgeExchange>();
+  const exchanges = new Map<string, OperationExchange<Question>>();
   const state = { reachable: true, silent: false, owners: true, full: (_item: Item): boolean => false };
   const items: [from: string, verb: unknown][] = [];
   const make = (own: string, other: string, answers: Answer) => {
@@ -33,7 +34,7 @@ function pair(answer: Answer) {
       },
     };
     const network = { peers, isOwnerDevice: () => state.owners } as unknown as Network;
-    exchanges.set(own, new EdgeExchange({ runtime, network, answer: answers }));
+    exchanges.set(own, new OperationExchange({ runtime, network, answer: answers }, edgeProtocol(network)));
   };
   make('A', 'B', async () => ({ result: 'A' }));
   make('B', 'A', answer);

@@ -122,6 +122,12 @@ function mapped(from: Fields, map: (value: unknown, key: string) => unknown): Fi
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
+/** `Any`, with its wire names. */
+interface Packed {
+  readonly type_url?: string;
+  readonly value?: string;
+}
+
 type A2AMethod = MethodDefinition<object, object>;
 type Codec = MessageTypeDefinition<object, object>;
 
@@ -131,6 +137,8 @@ const AS_JSON = { keepCase: false, enums: String, bytes: String, longs: Number }
 /** The service of the protocol with results in JSON, and its errors. */
 export class A2AServiceDefinition {
   readonly service: ServiceDefinition;
+  /** With messages as the protobuf library has them. */
+  readonly clientService: ServiceDefinition;
   readonly #grpc: GrpcPackages['grpc'];
   readonly #status: PackageDefinition;
 
@@ -139,6 +147,7 @@ export class A2AServiceDefinition {
     const loaded = loader.loadSync('a2a.proto', options)['lf.a2a.v1.A2AService'] as Record<string, A2AMethod>;
     this.#grpc = grpc;
     this.#status = loader.loadSync('status.proto', options);
+    this.clientService = Object.fromEntries(METHODS.map((method) => [method, loaded[method]!]));
     this.service = Object.fromEntries(METHODS.map((method) => [method, withJsonResult(loaded[method]!)]));
   }
 
@@ -155,6 +164,24 @@ export class A2AServiceDefinition {
     const status = { code, message, details: details.map((detail) => this.#packed(detail)) };
     metadata.set('grpc-status-details-bin', this.#codec('google.rpc.Status').serialize(status));
     return { code, details: message, metadata };
+  }
+
+  /** What an error of a server says in `grpc-status-details-bin`, in the form of the HTTP binding. */
+  detailsOf(metadata: Metadata): readonly object[] {
+    const [packed] = metadata.get('grpc-status-details-bin');
+    if (!Buffer.isBuffer(packed)) return [];
+    try {
+      const { details = [] } = this.#codec('google.rpc.Status').deserialize(packed) as { details?: Packed[] };
+      return details.flatMap((detail) => this.#unpacked(detail));
+    } catch {
+      return [];
+    }
+  }
+
+  #unpacked({ type_url: typeUrl = '', value = '' }: Packed): object[] {
+    const codec = this.#status[typeUrl.slice(typeUrl.indexOf('/') + 1)] as Codec | undefined;
+    if (!codec?.deserialize) return [];
+    return [{ '@type': typeUrl, ...codec.deserialize(Buffer.from(value, 'base64')) }];
   }
 
   #packed({ '@type': typeUrl, ...detail }: ErrorDetail): object {

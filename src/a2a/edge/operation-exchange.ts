@@ -1,9 +1,7 @@
 import { z } from 'zod';
-import { fromWireError, toWireError } from '../../mesh/codec.js';
-import { LIMITS } from '../../mesh/limits.js';
 import type { Network } from '../../network/peers/network.js';
 import type { PeerProtocol } from '../../network/peers/protocol.js';
-import { EDGE, ITEM, type Item, malformed, parsed } from '../../network/peers/wire.js';
+import { type Item, malformed, parsed } from '../../network/peers/wire.js';
 import { wait } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Amount, FairShares } from '../../runtime/fair-shares.js';
@@ -13,24 +11,6 @@ import type { Outcome } from '../server/operations.js';
 import { MAX_UNREAD, type NumberedEvent, RemoteStream, SharedWindow, StreamWindow } from './edge-stream.js';
 import { ItemSender, PART_CHARS, PartReader } from './item-parts.js';
 
-const name = z.string().min(1).max(LIMITS.nameChars);
-
-const QuestionSchema = z.object({
-  operation: z.string().max(64),
-  params: z.unknown(),
-  /** The caller's name and sandbox, as the asking node has authenticated it. A name with `@` is an agent of a node. */
-  caller: name.regex(/^[^@]+$/, 'is of another node'),
-  sandbox: name.nullable(),
-  /** The Idempotency-Key. */
-  key: z.string().max(LIMITS.textChars).optional(),
-  chain: z.array(name).max(64).optional(),
-  /** The agent that the asking node has chosen. */
-  agent: name.optional(),
-  /** The number of the last event that the reader of a resumed stream has seen. */
-  after: z.int().nonnegative().optional(),
-});
-export type Question = z.infer<typeof QuestionSchema>;
-
 /** How long the asking node waits. */
 export interface Patience {
   /** For the answer; without it, until the node is away. */
@@ -39,10 +19,43 @@ export interface Patience {
   readonly onGone?: (callback: () => void) => () => void;
 }
 
-export interface EdgeExchangeComponents {
+/** What every question has. */
+export interface AnyQuestion {
+  readonly caller: string;
+  readonly params?: unknown;
+}
+
+/** A protocol that carries operations: which items, which questions, and between which nodes. */
+export interface OperationProtocol<Question extends AnyQuestion> {
+  /** The kind of its items. */
+  readonly kind: string;
+  /** The version of the wire format that has them. */
+  readonly since: number;
+  readonly question: z.ZodType<Question>;
+  /** Questions of one node in progress, and their characters; when they are used up, each caller has an equal part. */
+  readonly serving: Amount;
+  /** Refuses a node with which the protocol is not spoken. */
+  readonly refuse?: (node: string) => EclipticError | undefined;
+  /** For the log and the audit log. */
+  readonly refusal?: string;
+  /** Why an item that waited for a conversation cannot be sent any more. */
+  readonly whyNot?: (node: string, question: Question) => EclipticError | undefined;
+  readonly errors: {
+    write(error: unknown): unknown;
+    read(value: unknown, node: string): EclipticError;
+  };
+  /** Events are measured, because the other node may send more than it was allowed to. */
+  readonly measuresEvents?: boolean;
+}
+
+export interface OperationExchangeComponents<Question extends AnyQuestion> {
   runtime: Runtime;
   network: Network;
-  answer: (question: Question, onGone: (callback: () => void) => () => void) => Promise<Outcome>;
+  answer: (
+    question: Question,
+    onGone: (callback: () => void) => () => void,
+    node: string,
+  ) => Outcome | Promise<Outcome>;
 }
 
 /** A question to another node. */
@@ -84,13 +97,16 @@ class Serving {
 /** What one other node has asked here. */
 class PeerQuestions {
   readonly serving = new Map<number, Serving>();
-  readonly shares = new FairShares(MAX_SERVING);
-  readonly parts = new PartReader();
+  readonly shares: FairShares;
+  readonly parts: PartReader;
   readonly events = new SharedWindow(MAX_EVENT_CHARS);
+
+  constructor({ kind, serving }: Pick<OperationProtocol<never>, 'kind' | 'serving'>) {
+    this.shares = new FairShares(serving);
+    this.parts = new PartReader(kind);
+  }
 }
 
-/** Questions of one node in progress, and their characters; when they are used up, each caller has an equal part. */
-const MAX_SERVING: Amount = { items: 1_000, bytes: 32 * 1_048_576 };
 /** Characters of events under way to readers at one node: a quarter of the queue to it. */
 const MAX_EVENT_CHARS = 16 * 1_048_576;
 /** Between attempts to tell a node, whose queue is full, that its question failed. */
@@ -101,30 +117,34 @@ const REPORT_MS = 60_000;
 const number = z.int().nonnegative();
 
 /**
- * Carries A2A operations between the owner's devices: a question, its answer or the events of a stream, and the end of
- * the caller's interest. Other nodes get one refusal for every item, whatever it asks.
+ * Carries A2A operations between nodes: a question, its answer or the events of a stream, and the end of the caller's
+ * interest. A node with which the protocol is not spoken gets one refusal for every item, whatever it asks.
  */
-export class EdgeExchange implements PeerProtocol {
-  readonly kinds = [ITEM.edge];
-  readonly #components: EdgeExchangeComponents;
+export class OperationExchange<Question extends AnyQuestion> implements PeerProtocol {
+  readonly kinds: readonly string[];
+  readonly #components: OperationExchangeComponents<Question>;
+  readonly #protocol: OperationProtocol<Question>;
   readonly #sender: ItemSender;
   readonly #asked = new Map<number, Asked>();
   readonly #peers = new Map<string, PeerQuestions>();
   readonly #reported = new Map<string, number>();
+  readonly #waiting = new Map<string, Set<() => void>>();
   #nextId = 0;
 
-  constructor(components: EdgeExchangeComponents) {
+  constructor(components: OperationExchangeComponents<Question>, protocol: OperationProtocol<Question>) {
     this.#components = components;
+    this.#protocol = protocol;
+    this.kinds = [protocol.kind];
     const { peers } = components.network;
-    this.#sender = new ItemSender((node, text) => peers.sendConfirmed(node, text));
+    this.#sender = new ItemSender(protocol.kind, (node, text) => peers.sendConfirmed(node, text));
     peers.onRemoved((node) => this.#reported.delete(node));
   }
 
-  /** Has another device perform an operation. Fails with `PEER_UNREACHABLE` when that device is away or silent. */
+  /** Has another node perform an operation. Fails with `PEER_UNREACHABLE` when that node is away or silent. */
   ask(node: string, question: Question, { answerMs, onGone }: Patience): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       this.#requireAble(node);
-      requireValid(question);
+      requireValid(this.#protocol.question, question);
       const id = this.#nextId++;
       const sent = this.#sender.send(node, ['ask', id, question]);
       let stay: (() => void) | undefined;
@@ -161,11 +181,42 @@ export class EdgeExchange implements PeerProtocol {
   }
 
   take(node: string, item: Item): void {
-    if (!this.#components.network.isOwnerDevice(node)) {
+    const refusal = this.#protocol.refuse?.(node);
+    if (refusal) {
       this.#report(node);
-      throw notGranted(node);
+      throw refusal;
     }
     this.#take(node, item);
+  }
+
+  /** Calls back once when that node is there again. Returns a function that ends the wait. */
+  onAvailable(node: string, callback: () => void): () => void {
+    const waiting = this.#waiting.get(node) ?? new Set();
+    this.#waiting.set(node, waiting.add(callback));
+    return () => {
+      waiting.delete(callback);
+      if (waiting.size === 0 && this.#waiting.get(node) === waiting) this.#waiting.delete(node);
+    };
+  }
+
+  connected(node: string): void {
+    const waiting = this.#waiting.get(node);
+    this.#waiting.delete(node);
+    for (const callback of waiting ?? []) callback();
+  }
+
+  listed(node: string): void {
+    this.connected(node);
+  }
+
+  busy(node: string): boolean {
+    if ((this.#peers.get(node)?.serving.size ?? 0) > 0) return true;
+    for (const asked of this.#asked.values()) if (asked.node === node) return true;
+    return false;
+  }
+
+  whyNot(node: string, [, verb, , question]: Item): EclipticError | undefined {
+    return verb === 'ask' ? this.#protocol.whyNot?.(node, question as Question) : undefined;
   }
 
   /** Callers learn at once that the node is away. Questions of that node go on: it stops them if it noticed, too. */
@@ -187,7 +238,7 @@ export class EdgeExchange implements PeerProtocol {
   }
 
   #take(node: string, [, verb, first, second, third]: Item): void {
-    const peer = this.#peers.get(node) ?? new PeerQuestions();
+    const peer = this.#peers.get(node) ?? new PeerQuestions(this.#protocol);
     this.#peers.set(node, peer);
     if (verb === 'part') peer.parts.add(parsed(z.string().max(PART_CHARS), first));
     else if (verb === 'whole') this.#take(node, peer.parts.join());
@@ -195,7 +246,7 @@ export class EdgeExchange implements PeerProtocol {
   }
 
   #takeShort(node: string, peer: PeerQuestions, verb: unknown, id: number, value: unknown, marked: unknown): void {
-    if (verb === 'ask') this.#serve(node, peer, id, parsed(QuestionSchema, value));
+    if (verb === 'ask') this.#serve(node, peer, id, parsed(this.#protocol.question, value));
     else if (verb === 'stop') peer.serving.get(id)?.stop();
     else if (verb === 'read') peer.serving.get(id)?.window.read(Math.min(parsed(number, value), MAX_UNREAD));
     else this.#takeAnswer(node, verb, id, value, marked);
@@ -209,7 +260,7 @@ export class EdgeExchange implements PeerProtocol {
     if (verb === 'answer') {
       this.#asked.delete(id);
       asked?.resolve({ result: value });
-    } else if (verb === 'failed') this.#fail(id, fromWireError(value, node));
+    } else if (verb === 'failed') this.#fail(id, this.#protocol.errors.read(value, node));
     else if (verb === 'opened') {
       if (!asked) return;
       if (asked.stream) throw malformed('it opens a stream twice');
@@ -218,7 +269,10 @@ export class EdgeExchange implements PeerProtocol {
     } else if (verb === 'event') {
       if (!asked) return;
       if (!asked.stream || asked.stream.unread > MAX_UNREAD) throw malformed('it sends an event that is not awaited');
-      asked.stream.push(value as NumberedEvent, marked === true);
+      const chars = this.#protocol.measuresEvents ? JSON.stringify(value ?? null).length : 0;
+      if (!asked.stream.push(value as NumberedEvent, marked === true, chars)) {
+        throw malformed('it sends more events than the reader has room for');
+      }
     } else if (verb === 'end') {
       this.#asked.delete(id);
       asked?.stream?.end();
@@ -244,7 +298,7 @@ export class EdgeExchange implements PeerProtocol {
     // A node that there is no conversation with may still answer the first item.
     if (!peers.get(node)?.conversing) return;
     if (!peers.reachable(node)) throw unreachable(node, 'it is not connected', 'not-delivered');
-    if (!peers.speaks(node, EDGE)) throw unreachable(node, 'its release is too old', 'not-delivered');
+    if (!peers.speaks(node, this.#protocol.since)) throw unreachable(node, 'its release is too old', 'not-delivered');
   }
 
   #limit(id: number, ms: number): Timer {
@@ -294,11 +348,11 @@ export class EdgeExchange implements PeerProtocol {
 
   async #answer(node: string, id: number, question: Question, serving: Serving): Promise<void> {
     try {
-      const outcome = await this.#components.answer(question, serving.onGone);
+      const outcome = await this.#components.answer(question, serving.onGone, node);
       if ('stream' in outcome) await this.#sendEvents(node, id, outcome.stream, serving);
       else if (!serving.gone) await this.#sender.send(node, ['answer', id, outcome.result]);
     } catch (error) {
-      await this.#sendFailure(node, ['failed', id, toWireError(error)], serving);
+      await this.#sendFailure(node, ['failed', id, this.#protocol.errors.write(error)], serving);
     }
   }
 
@@ -347,25 +401,16 @@ export class EdgeExchange implements PeerProtocol {
     const now = runtime.stopwatch();
     if (now - (this.#reported.get(node) ?? Number.NEGATIVE_INFINITY) < REPORT_MS) return;
     this.#reported.set(node, now);
-    network.peers.report(
-      node,
-      'NOT_GRANTED',
-      `node ${node} asked for tasks as a device of the owner’s, which it is not`,
-    );
+    network.peers.report(node, 'NOT_GRANTED', `node ${node} ${this.#protocol.refusal}`);
   }
 }
 
 /** What a caller has sent must never look like the fault of this node. */
-function requireValid(question: Question): void {
-  const [issue] = QuestionSchema.safeParse(question).error?.issues ?? [];
+function requireValid<Question>(schema: z.ZodType<Question>, question: Question): void {
+  const [issue] = schema.safeParse(question).error?.issues ?? [];
   if (!issue) return;
   const field = issue.path.join('.');
   throw new EclipticError('INVALID_PARAMS', `${field}: ${issue.message}`, { field, problem: issue.message });
-}
-
-function notGranted(node: string): EclipticError {
-  const message = 'only devices that joined with an owner’s invite (ecliptic invite --owner) speak for callers here';
-  return new EclipticError('NOT_GRANTED', message, { node });
 }
 
 function lostOr(error: EclipticError, node: string): EclipticError {

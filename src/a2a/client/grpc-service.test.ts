@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fromProto, toProto } from './service-definition.js';
+import { fromProto, toProto } from './grpc-service.js';
 
 describe('JSON and protobuf', () => {
   it('hold the same data and metadata, for any JSON', () => {
