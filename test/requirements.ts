@@ -1616,6 +1616,7 @@ const simulation = section('the whole fabric in simulation', '', [
     'nodes',
     'A seed gives the same history each time, and a failing one is shortened to the events that it needs.',
   ],
+  ['SIM.3', 'mesh', 'Each planted bug applies to the present source, and names what must find it.'],
 ]);
 
 const evidence = section('evidence', 'EV.', [

@@ -117,6 +117,7 @@ export class Conversations implements Requester, OpenRequests {
     const reader = this.#reader(thread, undefined, timeoutMs, () => {
       opening.finished();
       release();
+      this.#leave(thread);
     });
     opening.reader = reader;
     if (signal?.aborted) {
@@ -134,7 +135,10 @@ export class Conversations implements Requester, OpenRequests {
     const thread = this.#components.runtime.id();
     const opening = new StreamOpening();
     const make = (port: StreamPort) => new StreamTap(port, listener);
-    const tap = this.#reading(thread, undefined, make, () => opening.finished());
+    const tap = this.#reading(thread, undefined, make, () => {
+      opening.finished();
+      this.#leave(thread);
+    });
     opening.reader = tap;
     this.#open(to, payload, thread, opening);
     return tap;
@@ -250,6 +254,12 @@ export class Conversations implements Requester, OpenRequests {
   #isFrom(stream: OpenStream<unknown>, envelope: ValidEnvelope): boolean {
     if (stream.peer === undefined && this.#isAnswer(envelope)) stream.peer = envelope.sender;
     return stream.peer === envelope.sender;
+  }
+
+  /** This agent reads no more of a stream that it asked for. If it gave up, its permit must not wait for the end. */
+  #leave(thread: string): void {
+    const { threads } = this.#components;
+    if (threads.find(thread)?.waiting) threads.abandon(thread, this.agentId);
   }
 
   #remember(request: PendingRequest): void {

@@ -95,8 +95,12 @@ function jsonCheck(schema: JsonSchema, what: string): Shape['check'] {
   };
 }
 
+type Validators = typeof import('@modelcontextprotocol/server/validators/ajv');
+let loading: Promise<Validators> | undefined;
+
 async function compile(schema: JsonSchema, what: string): Promise<(value: unknown) => Verdict> {
-  const { AjvJsonSchemaValidator } = await import('@modelcontextprotocol/server/validators/ajv');
+  loading ??= import('@modelcontextprotocol/server/validators/ajv');
+  const { AjvJsonSchemaValidator } = await loading;
   try {
     const validate = new AjvJsonSchemaValidator().getValidator(schema);
     return (value) => {

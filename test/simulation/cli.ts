@@ -20,6 +20,7 @@ const HELP = `Runs whole meshes of nodes through random work and faults, and che
   --log         prints the history
   --json        prints {seeds, events, failures, commit, checks}
   --state FILE  where a long run is noted, so that it can be resumed (default: a file for each commit and --events)
+  --find        ends with the first seed that fails, and does not shorten it
   --fresh       begins at the first seed again
 `;
 
@@ -33,6 +34,7 @@ const { values } = parseArgs({
     json: { type: 'boolean', default: false },
     state: { type: 'string' },
     fresh: { type: 'boolean', default: false },
+    find: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -131,10 +133,14 @@ async function runMany(first: number, count: number, events: number): Promise<St
     for (const [subject, times] of outcome.checks) state.checks[subject] = (state.checks[subject] ?? 0) + times;
     if (outcome.violations.length > 0) {
       say(describe(outcome));
+      const violations = outcome.violations.slice(0, 8).map(({ subject, text }) => `${subject}: ${text}`);
+      if (values.find) {
+        state.failures.push({ seed, violations, kept: [] });
+        break;
+      }
       const shortened = await shorten(outcome, { seed, events });
       say(describeShortened(shortened, events));
-      const violations = outcome.violations.map(({ subject, text }) => `${subject}: ${text}`);
-      state.failures.push({ seed, violations: violations.slice(0, 8), kept: shortened.kept });
+      state.failures.push({ seed, violations, kept: shortened.kept });
     } else if (state.seeds % 50 === 0) say(`${state.seeds} of ${count} seeds, ${state.events} events`);
     if (file !== undefined) writeState(file, state);
   }

@@ -82,6 +82,8 @@ export class Fabric {
   chaos = true;
   /** Errors that nodes may log now, because a disk is full. */
   diskMayFail = false;
+  /** Streams whose reader's process has ended. Their producers' nodes keep the reply permits for an hour. */
+  orphans: () => number = () => 0;
   onUp: (life: UpLife) => void | Promise<void> = () => {};
   onEvent: (life: UpLife, event: A2ALogEvent) => void = () => {};
   onCrash: (life: Life) => void = () => {};

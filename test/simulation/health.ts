@@ -1,9 +1,12 @@
-import type { AgentCard } from '../../src/mesh/schemas.js';
+import type { A2ALogEvent, AgentCard } from '../../src/mesh/schemas.js';
 import type { Capability } from './capability.js';
 import { type Fabric, type Life, ON_PURPOSE, type UpLife } from './fabric.js';
 
 /** After this long without a frame, a peer must not be shown as connected: 3 s, and the time of one look. */
 const SILENCE_MS = 4_500;
+
+/** What a node refuses without accusing the other node of anything. */
+const REFUSALS = ['TIER_VIOLATION', 'SANDBOX_VIOLATION', 'ESCALATION_REQUIRED'];
 
 /** Events that two subscribers of one node heard. */
 interface Heard {
@@ -39,11 +42,19 @@ export class Health implements Capability {
     });
   }
 
+  /** All stations are honest: no node may accuse them of anything but a refused message. */
+  onEvent({ type, code, node, reason }: A2ALogEvent, life: UpLife): void {
+    if (type !== 'security' || REFUSALS.includes(code ?? '')) return;
+    const honest = this.#fabric.stations.some(({ key, removedAt }) => key === node && removedAt === undefined);
+    const told = () => `${life.name} accuses ${node}: ${code} ${reason}`;
+    this.#fabric.check('hostile peer', !honest || life.station.removedAt !== undefined, told);
+  }
+
   look(): void {
     const { runtime, network } = this.#fabric;
     for (const life of this.#fabric.up) {
       for (const { node, state } of life.node.network.list()) {
-        if (state !== 'connected') continue;
+        if (state !== 'connected' || !this.#fabric.stations.some(({ key }) => key === node)) continue;
         const last = Math.max(network.lastArrival(node, life.station.key) ?? 0, life.startedAt);
         const silent = runtime.now() - last;
         this.#fabric.check(
@@ -60,15 +71,22 @@ export class Health implements Capability {
     const differences = members.flatMap((viewer) =>
       members.flatMap((other) => (viewer === other ? [] : this.#compare(viewer, other))),
     );
-    const waiting = members.filter(({ node }) => node.threads.waiting > 0);
-    return [
-      ...differences,
-      ...waiting.map(({ name, node }) => `${name} has ${node.threads.waiting} conversations that wait for an answer`),
-    ];
+    const waiting = this.#waiting;
+    return waiting > this.#fabric.orphans()
+      ? [...differences, `${waiting} conversations wait for an answer`]
+      : differences;
+  }
+
+  /** Conversations of all members that wait for an answer. */
+  get #waiting(): number {
+    const members = this.#fabric.up.filter(({ station }) => station.removedAt === undefined);
+    return members.reduce((sum, { node }) => sum + node.threads.waiting, 0);
   }
 
   async judge(): Promise<void> {
     const members = this.#fabric.up.filter(({ station }) => station.removedAt === undefined);
+    const [waiting, orphans] = [this.#waiting, this.#fabric.orphans()];
+    this.#fabric.check('replies', waiting <= orphans, () => `${waiting} reply permits are left`);
     for (const life of members) {
       const { first, second, refusals } = this.#heard.get(life)!;
       const alike = first === second && first > 0;
@@ -86,7 +104,6 @@ export class Health implements Capability {
           () => `${life.name} counts ${counted} ${code}, reported ${told}`,
         );
       }
-      this.#fabric.check('replies', life.node.threads.waiting === 0, () => `${life.name} has reply permits left`);
       for (const other of members) {
         if (other === life) continue;
         const differences = this.#compare(life, other);

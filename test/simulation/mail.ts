@@ -42,7 +42,8 @@ interface Op {
   readonly runs: Map<Life, number>;
   /** The number of its last sending along its path. */
   sentAs: number;
-  shownRead: boolean;
+  /** Has a handler come to its end? */
+  handled: boolean;
 }
 
 /** Why a node may refuse to store a message. */
@@ -119,7 +120,7 @@ export class DurableMail implements Capability {
       messageId: undefined,
       runs: new Map(),
       sentAs: -1,
-      shownRead: false,
+      handled: false,
     };
     this.#ops.push(op);
     return op;
@@ -159,6 +160,7 @@ export class DurableMail implements Capability {
     op.runs.set(life, run);
     if (op.delayMs > 0) await life.runtime.pause(op.delayMs);
     if (run <= op.failures) throw new Error(ON_PURPOSE);
+    op.handled = true;
     if (!op.commits) return { cap: this.name, op: op.index };
     await this.#commit(message, op, agent, life);
     return undefined;
@@ -166,7 +168,8 @@ export class DurableMail implements Capability {
 
   async #commit(message: Message, op: Op, agent: Agent, life: UpLife): Promise<void> {
     const done = ((await agent.kept<number[]>(op.from.id)) ?? []).concat(op.index);
-    const { child } = op;
+    // A removed node is nobody's recipient any more.
+    const child = op.child?.to.station.removedAt === undefined ? op.child : undefined;
     if (child) this.#sends(child);
     const to = child && this.#fabric.address(child.to, life.station);
     const send = to === undefined ? [] : [{ to, payload: { cap: this.name, op: child!.index } }];
@@ -200,16 +203,17 @@ export class DurableMail implements Capability {
     if (event.type !== 'receipt' || event.receiptState !== 'read') return;
     const op = this.#ops.find(({ messageId }) => messageId === event.envelopeId);
     if (!op) return;
-    op.shownRead = true;
-    this.#fabric.check('receipt', op.runs.size > 0, () => `${op.about} is shown as read, and no handler ran`);
+    this.#fabric.check('receipt', op.handled, () => `${op.about} is shown as read, and its handler has not ended`);
   }
 
   async left(): Promise<string[]> {
     const left: string[] = [];
     for (const life of this.#members) {
       for (const { id } of await this.#fabric.rows(life, outbox)) left.push(`${life.name} has ${this.#of(id)} to send`);
-      for (const { id } of await this.#fabric.rows(life, inbox))
-        left.push(`${life.name} has ${this.#of(id)} to handle`);
+      for (const { id, recipient } of await this.#fabric.rows(life, inbox)) {
+        // Mailboxes of other agents wait until they are fetched.
+        if (life.agents.has(recipient)) left.push(`${life.name} has ${this.#of(id)} to handle`);
+      }
       const known = new Map((await this.#fabric.rows(life, cursors)).map(({ name, value }) => [name, value]));
       for (const { id, node, news } of await this.#fabric.rows(life, receipts)) {
         if (news !== null && news > (known.get(`heard ${node}`) ?? 0) && !this.#isRemoved(node))

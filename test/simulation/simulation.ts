@@ -1,14 +1,24 @@
 import type { Message } from '../../src/agent/message.js';
 import type { AgentTier } from '../../src/mesh/schemas.js';
+import { createNode } from '../../src/node/compose.js';
+import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
 import { type Capability, noteOf } from './capability.js';
 import type { Subject } from './contract.js';
+import { Conversations } from './conversations.js';
 import { Dice } from './dice.js';
 import { SharedDocuments } from './documents.js';
 import { Fabric, LAB, type Life, type UpLife } from './fabric.js';
 import { drawWeather, Faults } from './faults.js';
 import { Health } from './health.js';
+import { HostileMember } from './hostile.js';
+import { Leases } from './leases.js';
 import { DurableMail } from './mail.js';
+import { Removals } from './membership.js';
 import { Messages } from './messages.js';
+import { Proposals } from './proposals.js';
+import { Providers } from './providers.js';
+import { SwarmsAtWork } from './swarms.js';
+import { Tools } from './tools.js';
 
 /** Something that happens at a time: a fault, or work. Its own seed decides the rest, so events can be left out. */
 export interface PlannedEvent {
@@ -53,8 +63,21 @@ const REST_MS = 300_000;
 /** How often the checkers look while the faults go on. */
 const LOOK_MS = 500;
 
+let warm: Promise<void> | undefined;
+
+/** The first check of a schema loads its library, which takes real time: no history may begin with that. */
+async function warmUp(): Promise<void> {
+  const node = await createNode({ runtime: new SimulatedRuntime() });
+  const agent = node.agent({ id: 'first', tier: 0 });
+  agent.tool('count', { inputSchema: { type: 'object', required: ['call'] } }, () => 'one');
+  await agent.mcp.call('first.count', { call: 1 });
+  await node.stop();
+}
+
 /** Runs one history: faults and work, then no faults, then everything must have ended well. */
 export async function simulate(options: SimulationOptions): Promise<Outcome> {
+  warm ??= warmUp();
+  await warm;
   const simulation = new Simulation(options);
   const onRejection = (error: unknown) =>
     simulation.fabric.violation('handlers', `a promise was rejected, and nothing handled it: ${String(error)}`);
@@ -86,7 +109,19 @@ class Simulation {
     const fabric = new Fabric(options.seed, { steady: this.#dice.chance(0.4) });
     this.fabric = fabric;
     this.#faults = new Faults(fabric, drawWeather(this.#dice));
-    this.#capabilities = this.#draw([new Messages(fabric), new DurableMail(fabric), new SharedDocuments(fabric)]);
+    this.#capabilities = this.#draw([
+      new Messages(fabric),
+      new DurableMail(fabric),
+      new SharedDocuments(fabric),
+      new Proposals(fabric),
+      new Tools(fabric),
+      new Providers(fabric),
+      new Leases(fabric),
+      new Conversations(fabric),
+      new SwarmsAtWork(fabric),
+      new Removals(fabric),
+      new HostileMember(fabric),
+    ]);
     fabric.onUp = (life) => this.#populate(life);
     fabric.onEvent = (life, event) => {
       for (const capability of this.#capabilities) capability.onEvent?.(event, life);
@@ -145,6 +180,8 @@ class Simulation {
       const { code } = await fabric.settled(host!.network.invite());
       await fabric.settled(guest.network.join(code));
     }
+    const hostile = this.#capabilities.find((capability) => capability instanceof HostileMember);
+    await hostile?.join(host!);
     const left = () => this.#capabilities.at(-1)!.left!() as string[];
     await fabric.until('the mesh comes together', () => left().length === 0, 120_000);
   }
@@ -258,4 +295,11 @@ const LIVENESS: Readonly<Record<string, Subject>> = {
   mail: 'durable message',
   documents: 'shared document',
   health: 'cards of other nodes',
+  proposals: 'proposal',
+  conversations: 'channel to another node',
+  swarms: 'swarm',
+  tools: 'tool call',
+  providers: 'provider work',
+  leases: 'lease',
+  membership: 'membership',
 };

@@ -198,10 +198,15 @@ export class ReceivedTask
     const { work } = this.decided;
     if (this.#settled || (work !== 'done' && work !== 'failed')) return;
     this.#settled = true;
-    this.context.release(this.peer, this.context.agentId, this.thread);
+    this.#release();
     const nothing = () => {};
     if (this.durable) this.context.store(this.row, nothing, nothing);
     this.close();
+  }
+
+  /** The proposer does not wait for this side any more. */
+  #release(): void {
+    this.context.release(this.peer, this.context.agentId, this.thread);
   }
 
   check(now: number): void {
@@ -274,6 +279,7 @@ export class ReceivedTask
         deadlines.remove(this);
         this.#abort(this.#over());
         this.close();
+        this.#release();
         break;
       case 'cancelled': {
         const { code, message, details } = this.state.error!;
@@ -333,7 +339,10 @@ export class ReceivedTask
         ? this.context.post(this, 'response', { [PROPOSAL]: this.id, result: result ?? null })
         : this.#sayError(error!);
     const heard = (delivered: boolean) => {
-      if (!delivered) this.checks = 0;
+      if (delivered) return;
+      this.checks = 0;
+      // Its proposer is gone, and with it the wait for the result.
+      if (!this.durable) this.#release();
     };
     if (isPromise(routed)) void routed.then(({ delivered }) => heard(delivered));
     else heard(routed.delivered);

@@ -173,12 +173,12 @@ export class SentProposal extends ProposalSide<ProposerState, ProposerInput, Pro
       case 'answered':
         context.deadlines.remove(this);
         context.changed(this, this.state.status);
-        if (this.state.status !== 'accepted') this.close();
+        if (this.state.status !== 'accepted') this.#end();
         this.#settle();
         this.onTurn?.();
         break;
       case 'finished':
-        this.close();
+        this.#end();
         this.#settle();
         this.onTurn?.();
         break;
@@ -189,6 +189,12 @@ export class SentProposal extends ProposalSide<ProposerState, ProposerInput, Pro
         context.refused(this, effect.kind, this.peer);
         break;
     }
+  }
+
+  /** The addressee may be gone, and never end the conversation from its side. */
+  #end(): void {
+    this.close();
+    this.context.release(this.context.agentId, this.peer, this.thread);
   }
 
   /** Fails a proposal that never was on disk, without storing its end. */
