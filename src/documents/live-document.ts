@@ -277,7 +277,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
         const left = this.#replica.load(kept.segments, ({ segment, error }) => {
           damaged(segment.stream, segment.number, error.message);
         });
-        for (const { stream, number } of left) damaged(stream, number, 'segments that it depends on are missing');
+        for (const segment of left) {
+          damaged(segment.stream, segment.number, 'segments that it depends on are missing');
+          // Another member may have them.
+          this.#replica.apply(segment);
+        }
       } catch (error) {
         const failed = toEclipticError(error, 'STORE_FAILED');
         onBad(failed, source);
