@@ -64,7 +64,7 @@ describe('the properties of the specification', () => {
 /** How many cases a test's one `fc.assert` runs; NaN where it has none, or several, or does not say. */
 function runsOf(body: string, file: string): number {
   if (body.split('fc.assert(').length !== 2) return Number.NaN;
-  const [, literal, name] = /\{ numRuns: (?:([\d_]+)|(\w+)) \}/.exec(body) ?? [];
+  const [, literal, name] = /\{ numRuns: (?:tries\()?(?:([\d_]+)|(\w+))(?:, '[^']*'\))? \}/.exec(body) ?? [];
   if (literal !== undefined) return Number(literal.replaceAll('_', ''));
   const [, constant = name] = /^ *\}?\)?,? *(RUNS),?\s*\);?$/m.exec(body) ?? /,\s*(RUNS),?\s*\)/.exec(body) ?? [];
   const value = constant && new RegExp(`^const ${constant} = (.*);$`, 'm').exec(file)?.[1];
