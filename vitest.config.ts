@@ -32,7 +32,7 @@ export default defineConfig({
     env: { PORT: '0' },
     projects: [
       { extends: true, test: { name: 'alone', include: ALONE, exclude: ELSEWHERE } },
-      { extends: true, test: { name: 'providers', include: PROVIDERS, exclude: ELSEWHERE } },
+      { extends: true, test: { name: 'providers', include: PROVIDERS, exclude: ELSEWHERE, isolate: false } },
       // The others share what they import, which is most of the time that they take.
       {
         extends: true,
