@@ -27,7 +27,7 @@ export default defineConfig({
     globalSetup: 'test/threads-from-source.ts',
     pool: 'forks',
     // Most tests wait for timers and other processes.
-    maxWorkers: 3,
+    maxWorkers: 4,
     // Nodes that tests start take a free port.
     env: { PORT: '0' },
     projects: [
