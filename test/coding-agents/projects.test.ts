@@ -107,7 +107,11 @@ describe('a project with agents of its own', () => {
       expect(await json('approval', 'list')).toEqual([]);
       await json('project', 'forget', site);
       expect(await dave.call('mesh_peers')).not.toContain('reviewer');
-      expect(await project()).toMatchObject({ state: 'forgotten', agents: [] });
+      expect((await project())!.agents).toEqual([]);
+      // The permission is forgotten, too: the next client leads to the question.
+      await working(cluster, data, 'erin', site);
+      await state('asked');
+      expect(await dave.call('mesh_peers')).not.toContain('reviewer');
     }),
   );
 });

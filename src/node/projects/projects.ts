@@ -143,6 +143,7 @@ export class Projects {
       throw new EclipticError('USAGE', `no project in ${folder} is known; see: ecliptic project list`, {});
     }
     this.#remember(folder, undefined);
+    this.#components.approvals.revoke(KIND, (subject) => subject.slice(0, subject.lastIndexOf(' ')) === folder);
     const known = project ?? this.#project(folder);
     await this.#next(known, async () => {
       this.#withdraw(known);

@@ -46,6 +46,7 @@ export type QueueEvent =
       readonly at: number;
     }
   | { readonly type: 'withdrawn'; readonly ids: readonly string[] }
+  | { readonly type: 'revoked'; readonly kind: string; readonly subjects: ReadonlySet<string> }
   | { readonly type: 'due'; readonly at: number };
 
 interface QueueStep {
@@ -80,6 +81,11 @@ export function advance(queue: Queue, event: QueueEvent): QueueStep {
     case 'withdrawn': {
       const gone = new Set(event.ids);
       return step({ ...queue, items: queue.items.filter((item) => isDecided(item) || !gone.has(item.id)) }, []);
+    }
+    case 'revoked': {
+      const { kind, subjects } = event;
+      const standing = queue.standing.filter((one) => one.kind !== kind || !subjects.has(one.subject));
+      return step(standing.length === queue.standing.length ? queue : { ...queue, standing }, []);
     }
     case 'due': {
       const late = queue.items.filter((item) => !isDecided(item) && (item.expiresAt ?? Infinity) <= event.at);

@@ -154,6 +154,13 @@ export class Approvals {
     if (ids.length > 0) this.#handle({ type: 'withdrawn', ids });
   }
 
+  /** What was allowed always is asked about again. */
+  revoke(kind: string, isMeant: (subject: string) => boolean): void {
+    const standing = this.#queue.standing.filter((one) => one.kind === kind && isMeant(one.subject));
+    if (standing.length > 0)
+      this.#handle({ type: 'revoked', kind, subjects: new Set(standing.map(({ subject }) => subject)) });
+  }
+
   close(): void {
     this.#timer?.cancel();
     this.#listeners.clear();
