@@ -162,4 +162,23 @@ describe('a hostile repository', () => {
       expect.objectContaining({ code: 'RESOURCE_NOT_FOUND' }),
     );
   });
+
+  it('does not lead to the history of another repository [RT.6]', () => {
+    const shown = (at: string) => JSON.stringify(runTool({ tool: 'neptune.history', folder: at, args: {} }));
+    const own = new TestRepository({ 'README.md': 'own\n' });
+    own.git('init', '-q');
+    own.commit();
+    const worktree = join(outside, 'worktree');
+    own.git('worktree', 'add', '-q', worktree);
+    expect(shown(own.folder)).toContain('read 1 commit');
+    expect(shown(worktree)).toContain('read 1 commit');
+    const byFile = new TestRepository({ 'README.md': 'x\n', '.git': `gitdir: ${join(own.folder, '.git')}\n` });
+    const byLink = new TestRepository({ 'README.md': 'x\n' });
+    symlinkSync(join(own.folder, '.git'), join(byLink.folder, '.git'));
+    const byCommonFolder = new TestRepository({ 'README.md': 'x\n' });
+    byCommonFolder.git('init', '-q');
+    byCommonFolder.write({ '.git/commondir': join(own.folder, '.git') });
+    for (const one of [byFile, byLink, byCommonFolder]) expect(shown(one.folder)).toContain('no history');
+    for (const one of [own, byFile, byLink, byCommonFolder]) one.remove();
+  });
 });

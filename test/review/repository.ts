@@ -61,6 +61,9 @@ export const FIXTURE: Readonly<Record<string, string>> = {
     'const AKIAEXAMPLE = "AKIAIOSFODNN7EXAMPLE";', // the example of AWS
   ].join('\n'),
   'deploy/prod.env': `DB_PASSWORD=${SECRETS.assigned}\nDEBUG=1\nTOKEN_PATH=/run/secrets/token-1\n`, // 1: true
+  'deploy/stack.yml': `env:\n  - API_KEY=${SECRETS.assigned}\nlogin:\n  client_secret: ${SECRETS.assigned}\n  token_address: ${SECRETS.assigned}\n`, // 2 and 4: true
+  'deploy/Dockerfile': `FROM scratch\nENV API_KEY=${SECRETS.assigned}\n`, // 2: true
+  'deploy/run.sh': `export API_KEY=${SECRETS.assigned}\nTOKEN=$(cat /run/secrets/token-1)\n`, // 1: true
   'deploy/id_rsa.txt': `${SECRETS.key}\n${SECRETS.body}\n${SECRETS.body}\n-----END RSA PRIVATE KEY-----\n`, // 1: true
   'src/pem.js': `export const isKey = (text) => text.startsWith('${SECRETS.key}');\n`, // no key follows
   'src/db.py': `URL = "postgres://app:${SECRETS.password}@db.prod.internal/app"\nLOCAL = "postgres://app:${SECRETS.password}@localhost/app"\n`, // 1: true
@@ -109,6 +112,10 @@ export const EXPECTED: readonly string[] = [
   'secret/aws-access-key src/keys.js:4',
   'secret/assigned src/keys.js:6',
   'secret/assigned deploy/prod.env:1',
+  'secret/assigned deploy/stack.yml:2',
+  'secret/assigned deploy/stack.yml:4',
+  'secret/assigned deploy/Dockerfile:2',
+  'secret/assigned deploy/run.sh:1',
   'secret/private-key deploy/id_rsa.txt:1',
   'secret/password-in-url src/db.py:1',
   'test/focused test/keys.test.js:2',

@@ -97,9 +97,10 @@ export class Member {
     const fresh = (await this.box.unread(ANNOUNCED * 10)).filter(({ announced }) => !announced);
     if (fresh.length === 0) return [];
     for (const open of fresh) open.announced = true;
-    const lines = fresh.slice(0, ANNOUNCED).map(({ held, from, letter }) => {
+    const lines = fresh.slice(0, ANNOUNCED).map(({ held, from, letter, origin }) => {
       const needs = letter.needs === 'none' ? '' : ` needs ${letter.needs}`;
-      return `${held.envelope.id} from ${this.names.display(from)}${needs}`;
+      const sender = origin === 'node' ? 'your node' : this.names.display(from);
+      return `${held.envelope.id} from ${sender}${needs}`;
     });
     return [`${fresh.length} unread: ${lines.join('; ')}; call mesh_inbox.`];
   }

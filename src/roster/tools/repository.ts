@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
+import { dirname, join, resolve, sep } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
 import { GIT_ENVIRONMENT, GIT_FLAGS } from '../../system/git/git-settings.js';
 import { LOG_FORMAT } from './history.js';
@@ -13,6 +15,7 @@ const READ_ONLY = ['-c', 'protocol.allow=never', '-c', 'log.showSignature=false'
 
 /** The output, or undefined where git fails or is missing. Blocks: it belongs into a process of its own. */
 function git(folder: string, args: readonly string[], input?: string): Buffer | undefined {
+  if (!hasOwnHistory(folder)) return undefined;
   const { PATH, HOME, SYSTEMROOT } = process.env;
   const { status, stdout } = spawnSync('git', ['-C', folder, ...GIT_FLAGS, ...READ_ONLY, ...args], {
     env: { PATH, HOME, SYSTEMROOT, ...GIT_ENVIRONMENT, GIT_NO_LAZY_FETCH: '1', GIT_OPTIONAL_LOCKS: '0' },
@@ -23,6 +26,37 @@ function git(folder: string, args: readonly string[], input?: string): Buffer | 
     stdio: ['pipe', 'pipe', 'ignore'],
   });
   return status === 0 ? stdout : undefined;
+}
+
+/** Parts of a repository that, as links, would lead to those of another one. */
+const OWN_PARTS = ['HEAD', 'config', 'objects', 'refs', 'packed-refs'];
+
+/** Is the history that git would read that of this folder? A `.git` can name any other repository of the user. */
+function hasOwnHistory(folder: string): boolean {
+  try {
+    let top = realpathSync(folder);
+    while (!lstatSync(join(top, '.git'), { throwIfNoEntry: false })) {
+      if (top === dirname(top)) return false;
+      top = dirname(top);
+    }
+    const entry = join(top, '.git');
+    const found = lstatSync(entry);
+    if (found.isDirectory()) {
+      const isLink = (part: string) => lstatSync(join(entry, part), { throwIfNoEntry: false })?.isSymbolicLink();
+      return !existsSync(join(entry, 'commondir')) && !OWN_PARTS.some(isLink);
+    }
+    if (!found.isFile()) return false;
+    const named = /^gitdir: (.+?)\s*$/.exec(readFileSync(entry, 'utf8'))?.[1];
+    if (named === undefined) return false;
+    const data = realpathSync(resolve(top, named));
+    // A worktree's data names the worktree; a submodule's are in the repository around it.
+    const back = join(data, 'gitdir');
+    if (existsSync(back)) return realpathSync(resolve(data, readFileSync(back, 'utf8').trim())) === entry;
+    const around = data.indexOf(join(sep, '.git', 'modules', sep));
+    return around > 0 && top.startsWith(data.slice(0, around) + sep);
+  } catch {
+    return false;
+  }
 }
 
 /** The log that `readHistory` reads; undefined in a folder without a history. */

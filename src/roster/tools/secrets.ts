@@ -73,13 +73,13 @@ const ASSIGNED =
   /(?:^|[^\w-])["']?([\w.-]{0,40}?(?:secret|token|passw(?:or)?d|api[_-]?key|private[_-]?key|credential)[\w-]{0,24})["']?\s{0,4}(?::|=|:=|=>)\s{0,4}(?:"([^"\\\s]{12,200})"|'([^'\\\s]{12,200})')/i;
 /** The same without quotes, in files of settings. */
 const SETTING =
-  /^\s{0,16}(?:export\s{1,4})?([\w.-]{0,40}?(?:secret|token|passw(?:or)?d|api[_-]?key|private[_-]?key|credential)[\w-]{0,24})\s{0,4}[=:]\s{0,4}([^\s"'#;]{12,200})\s*$/i;
+  /^\s{0,16}(?:-\s{1,4})?(?:(?:export|ENV|ARG)\s{1,4})?([\w.-]{0,40}?(?:secret|token|passw(?:or)?d|api[_-]?key|private[_-]?key|credential)[\w-]{0,24})\s{0,4}[=:]\s{0,4}([^\s"'#;$*&!|>`][^\s"'#;]{11,199})\s*$/i;
 const SETTINGS_FILE =
-  /(^|\/)(\.env(\.[\w-]+)?|[\w-]+\.(env|properties|ini|cfg|conf|toml)|credentials|\.netrc|\.pypirc)$/i;
+  /(^|\/)(\.env(\.[\w-]+)?|[\w.-]+\.(env|properties|ini|cfg|conf|toml|ya?ml|sh|bash|zsh|dockerfile)|(docker|container)file(\.[\w-]+)?|credentials|\.netrc|\.pypirc|\.(bash|zsh)rc|\.profile)$/i;
 const ASSIGNMENT_HINT = /secret|token|passw|api[_-]?key|private[_-]?key|credential/i;
 /** Names of things about secrets that are none. */
 const NAMES_NO_SECRET =
-  /(name|url|uri|path|file|field|header|type|id|prefix|suffix|regex|pattern|label|title|message|text|placeholder|hint|error|code|length|size|expir\w*|count|kind|class|style|selector|event|action|endpoint|public|param\w*|env|var|ref|source|provider|format|policy|algorithm|method|storage|cookie|alias)s?$/i;
+  /(name|url|uri|path|file|field|header|type|id|prefix|suffix|regex|pattern|label|title|message|text|placeholder|hint|error|code|length|size|expir\w*|count|kind|class|style|selector|event|action|endpoint|public|param\w*|env|var|ref|source|provider|format|policy|algorithm|method|storage|cookie|alias|address|hash|digest|fingerprint)s?$/i;
 const NO_SECRET =
   /example|sample|dummy|fake|placeholder|changeme|change[_-]me|your[_-]|my[_-]?(?:secret|token|password|api)|test|demo|secret|password|xxx|\*\*\*|\.\.\.|redacted|123456|abcdef|foobar|lorem|undefined|process\.env|os\.environ|getenv|\$\{|\{\{|<[\w -]+>|%[({]\w/i;
 const PRIVATE_KEY = /-----BEGIN ((?:[A-Z]{2,9} ){0,3}PRIVATE KEY(?: BLOCK)?)-----/;
