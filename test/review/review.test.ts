@@ -62,7 +62,7 @@ describe('ecliptic review', { timeout: 120_000 }, () => {
     );
     expect([json, text, markdown, sarif, strict].map(({ code }) => code)).toEqual([0, 0, 0, 0, 1]);
     expect(text.stdout).toContain('src/keys.js:1\n  critical: a token of GitHub');
-    expect(text.stdout).toMatch(/ENCELADUS +looked for secrets in \d+ files: 6 findings/);
+    expect(text.stdout).toMatch(/ENCELADUS +looked for secrets in \d+ files: 10 findings/);
     const document = readFileSync(out, 'utf8');
     expect(document).toContain('**critical** `src/keys.js:1` a token of GitHub');
     const log = JSON.parse(sarif.stdout);
