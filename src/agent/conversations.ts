@@ -60,7 +60,7 @@ export class Conversations implements Requester, OpenRequests {
   /** Made with the first stream: most agents never have one, and there may be very many agents. */
   #readers: Map<string, OpenStream<ReadingEnd>> | undefined;
   #writers: Map<string, OpenStream<StreamWriter>> | undefined;
-  /** Made with the first request that waits for a decision of the owner of whoever was asked. */
+  /** Created with the first request whose time limit stands still while the owner of the asked agent decides. */
   #held: HeldRequests | undefined;
   #ended: EclipticError | undefined;
 

@@ -12,7 +12,7 @@ import type { AgentCard } from '../a2a/protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 
-/** What is used of a node. */
+/** The part of a node that the transport uses. */
 export interface MeshNode {
   a2a(agent: string, options?: { readonly as?: string }): Promise<{ readonly card: AgentCard }>;
   /** @internal */

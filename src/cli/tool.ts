@@ -81,7 +81,7 @@ async function asked(
   throw new EclipticError('HANDLER_FAILED', `the tool asked ${MAX_ROUNDS} times, and did not end`);
 }
 
-/** Says how to answer a tool that asks where nobody can be asked. */
+/** Says how to answer a tool that asks, where there is no terminal. */
 function sayingHow(error: unknown): never {
   const { code, message, details } = toEclipticError(error, 'HANDLER_FAILED');
   if (code !== 'CAPABILITY_REQUIRED') throw error;

@@ -23,7 +23,7 @@ export type TaskEnd = { readonly result: object } | { readonly error: object };
 export interface Waiting {
   /** Counts the questions: each has keys of its own, so that an answer is never taken for a later question. */
   readonly round: number;
-  /** What is not answered yet, by the key that the caller sees. */
+  /** Open questions, by the key that the caller sees. */
   readonly requests: Readonly<Record<string, InputRequest>>;
   readonly answers: Readonly<Record<string, unknown>>;
   readonly state?: string | undefined;

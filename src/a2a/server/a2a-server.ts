@@ -44,7 +44,7 @@ function chooseAgent(components: ChoiceComponents, wanted: AgentRequest): string
   const source = registry.entry(caller);
   if (!source) throw new EclipticError('SENDER_REFUSED', `${caller} is not known at this node`, { agentId: caller });
   const target = registry.entry(chosen)!;
-  // An agent in a sandbox that could not answer is seen by nobody outside.
+  // An agent in a sandbox that could not answer is hidden from callers outside.
   if (!registry.policy.judgeAnswer(target, source).allowed) throw notFound(wanted.agent ?? wanted.skill ?? '');
   const decision = registry.policy.ask(source, target, 'request');
   if (decision.allowed) return chosen;

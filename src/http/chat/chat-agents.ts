@@ -41,7 +41,7 @@ export class ChatAgents {
   /** Throws if the agent takes no chat, or if its workers would not get the files of this message. */
   requireAble(caller: Party, agent: string, parts: readonly Part[]): void {
     const entry = this.#find(agent);
-    // Whoever may not use the agent learns nothing of it here: the task is refused as any other.
+    // A caller that may not use the agent learns nothing of it here: the task is refused as any other.
     if (!entry || !this.#components.mcp.mayUse(caller, entry.address)) return;
     const { address, card } = entry;
     const vacancy = vacancyForWords(card);

@@ -45,7 +45,7 @@ function readRule(given: string): Rule[] {
   const names = whole.split('/');
   const isAnchored = names.length > 1;
   if (names[0] === '') names.shift();
-  // What is in a folder is not the folder.
+  // `folder/**` matches the entries of a folder, and not the folder itself.
   if (names.at(-1) === '**' && isAnchored) names.push('*');
   const segments = names.map((name): Segment => (name === '**' ? MANY : tokensOf(name)));
   const all: readonly Segment[] = isAnchored ? segments : [MANY, ...segments];

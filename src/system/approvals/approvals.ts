@@ -154,7 +154,7 @@ export class Approvals {
     if (ids.length > 0) this.#handle({ type: 'withdrawn', ids });
   }
 
-  /** What was allowed always is asked about again. */
+  /** Ends standing permissions: the next request for such a subject is asked about again. */
   revoke(kind: string, isMeant: (subject: string) => boolean): void {
     const standing = this.#queue.standing.filter((one) => one.kind === kind && isMeant(one.subject));
     if (standing.length > 0)

@@ -22,7 +22,7 @@ export const GIT_FLAGS: readonly string[] = Object.entries(SETTINGS).flatMap(([n
   `${name}=${value}`,
 ]);
 
-/** A question of git for a password would wait for nobody. What a partial clone lacks is not fetched, by whatever program. */
+/** Git must not ask for a password, which no one could answer, nor fetch the objects that a partial clone lacks. */
 export const GIT_ENVIRONMENT = {
   GIT_ALLOW_PROTOCOL: 'none',
   GIT_NO_LAZY_FETCH: '1',
